@@ -1,0 +1,40 @@
+"""Errors that the tool raises; each message shows the value seen, the limit and what to do."""
+
+
+class KernelqualError(Exception):
+    """Base of every error that the tool raises on purpose."""
+
+
+class SettingsError(KernelqualError):
+    """An option or ini value cannot be used."""
+
+
+class DeclarationError(KernelqualError):
+    """A spec, case, config or builder is declared wrongly."""
+
+
+class InputError(KernelqualError):
+    """A builder asked `seeded` for something that it cannot make, or used a tensor that it did not make."""
+
+
+class UnsupportedConfigError(KernelqualError):
+    """The spec or the launch itself rules a config out, for example a grid that does not follow it."""
+
+
+class UnprovedLaunchError(KernelqualError):
+    """It cannot be shown that the launch carried the forced config."""
+
+
+class DocumentError(KernelqualError):
+    """A report or journal file cannot be read, or does not say what it must."""
+
+
+class DeviceProcessError(KernelqualError):
+    """The device process ended or stopped answering; `cause` tells how, `log` holds its last output."""
+
+    def __init__(self, cause: str, *, timed_out: bool = False, log: str = "") -> None:
+        """Keep what is known of the end."""
+        super().__init__(cause)
+        self.cause = cause
+        self.timed_out = timed_out
+        self.log = log

@@ -1,0 +1,1 @@
+"""Nouns: what is declared (spec, case, config) and what is produced (outcome, record). No decisions, no devices."""

@@ -1,0 +1,81 @@
+"""Launch configs and the enumeration of candidates."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any
+
+Scalar = bool | int | float | str | None
+
+
+class Config(Mapping[str, Scalar]):
+    """Hold constexpr meta-parameters and launch options of one candidate, for example `Config(BLOCK=64, num_warps=4)`.
+
+    Equality and hash do not depend on the order of names, and keep `True`, `1` and `1.0` apart.
+    Values are checked where the spec is declared, so that one wrong config fails one spec and not its whole file.
+    """
+
+    __slots__ = ("_identity", "_values")
+
+    def __init__(self, values: Mapping[str, Scalar] | None = None, /, **named: Scalar) -> None:
+        """Take the values of `values`, then those given by name."""
+        self._values: dict[str, Scalar] = {**(values or {}), **named}
+        self._identity = tuple(
+            sorted((name, type(value).__name__, repr(value)) for name, value in self._values.items())
+        )
+
+    @property
+    def id(self) -> str:
+        """Name the config as reports do: `num_warps=8,num_stages=1`, in declared order."""
+        return ",".join(f"{name}={_text(value)}" for name, value in self._values.items()) or "default"
+
+    def problem(self) -> str | None:
+        """Say what is wrong with a name or value, or None."""
+        for name, value in self._values.items():
+            if not isinstance(name, str) or not name.isidentifier():
+                return f"config name {name!r} is not an identifier"
+            if not (value is None or type(value) in (bool, int, float, str)):
+                return f"config value {name}={value!r} is a {type(value).__name__}; use bool, int, float, str or None"
+            if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):  # noqa: PLR0124 - NaN
+                return f"config value {name}={value!r} is not finite"
+        return None
+
+    def __getitem__(self, name: str) -> Scalar:
+        """Return the value of `name`."""
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        """Iterate over names in declared order."""
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        """Count the names."""
+        return len(self._values)
+
+    def __eq__(self, other: object) -> bool:
+        """Compare names, types and values."""
+        return self._identity == other._identity if isinstance(other, Config) else NotImplemented
+
+    def __hash__(self) -> int:
+        """Hash names, types and values."""
+        return hash(self._identity)
+
+    def __repr__(self) -> str:
+        """Show the call that makes this config."""
+        return f"Config({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
+
+
+def grid(**axes: Sequence[Scalar]) -> tuple[Config, ...]:
+    """Enumerate the product of `axes`; the last axis varies fastest.
+
+    An empty axis gives no configs, which the spec reports as an empty set of candidates.
+    """
+    values: list[Sequence[Any]] = [list(axis) if _is_axis(axis) else [axis] for axis in axes.values()]
+    return tuple(Config(dict(zip(axes, row, strict=True))) for row in product(*values))
+
+
+def _is_axis(axis: object) -> bool:
+    return isinstance(axis, Sequence | range) and not isinstance(axis, str)
+
+
+def _text(value: Scalar) -> str:
+    return value if isinstance(value, str) else repr(value)

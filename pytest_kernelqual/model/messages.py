@@ -1,0 +1,195 @@
+"""Messages between the pytest process and the device process: one JSON object a line, tagged by type."""
+
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from pytest_kernelqual.model.config import Scalar
+from pytest_kernelqual.model.outcome import Evidence, Outcome, Phase
+from pytest_kernelqual.model.record import Environment
+from pytest_kernelqual.model.settings import Settings
+
+
+class Start(Struct, frozen=True, tag=True, kw_only=True):
+    """First line to a new device process."""
+
+    settings: Settings
+    sys_path: list[str]
+
+
+class Describe(Struct, frozen=True, tag=True, kw_only=True):
+    """Import a spec file and tell what it declares; touches no device."""
+
+    path: str
+
+
+class ReadEnvironment(Struct, frozen=True, tag=True, kw_only=True):
+    """Tell the device and the versions; touches the device."""
+
+
+class Open(Struct, frozen=True, tag=True, kw_only=True):
+    """Build the inputs of a case for one seed and run the fixed launch; replaces what was open."""
+
+    path: str
+    spec: str
+    case: str
+    seed_index: int = 0
+
+
+class Try(Struct, frozen=True, tag=True, kw_only=True):
+    """Run one candidate of the open case."""
+
+    candidate: int
+    """Index among the described candidates."""
+
+
+class ReadOutput(Struct, frozen=True, tag=True, kw_only=True):
+    """Send the output bytes of the fixed launch of the open case."""
+
+
+Request = Describe | ReadEnvironment | Open | Try | ReadOutput
+
+
+class Hello(Struct, frozen=True, tag=True, kw_only=True):
+    """The device process is ready; `kind` is what it will run kernels on."""
+
+    kind: Literal["cuda", "hip", "interpreter"]
+    devices: list[str] = field(default_factory=list)
+    """UUIDs of the devices that it can see, for sharing them out."""
+
+
+class Progress(Struct, frozen=True, tag=True, kw_only=True):
+    """Sent when a phase begins; each phase has its own time limit."""
+
+    phase: Phase
+    launches: int = 0
+
+
+class CaseInfo(Struct, frozen=True, kw_only=True):
+    """A declared case as data."""
+
+    id: str
+    axes: dict[str, Any]
+    key: dict[str, Any]
+    ran_as: dict[str, Any] | None = None
+
+
+class CandidateInfo(Struct, frozen=True, kw_only=True):
+    """A declared candidate as data; equal `program` means that one run stands for both."""
+
+    id: str
+    config: dict[str, Scalar]
+    program: str
+
+
+class MarkInfo(Struct, frozen=True, kw_only=True):
+    """A pytest mark as data."""
+
+    name: str
+    args: list[Any] = field(default_factory=list)
+    kwargs: dict[str, Any] = field(default_factory=dict)
+
+
+class SpecInfo(Struct, frozen=True, kw_only=True):
+    """A declared spec as data; with `problem` set, the rest may be empty."""
+
+    name: str
+    line: int
+    problem: str = ""
+    doc: str = ""
+    cases: list[CaseInfo] = field(default_factory=list)
+    candidates: list[CandidateInfo] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    screen: str | None = None
+    marks: list[MarkInfo] = field(default_factory=list)
+    seeds: int | None = None
+    repeats: int | None = None
+    run_timeout_s: float | None = None
+    compile_timeout_s: float | None = None
+
+
+class Described(Struct, frozen=True, tag=True, kw_only=True):
+    """What a spec file declares; `problem` tells why it could not be imported, with the user's traceback."""
+
+    module: str
+    specs: list[SpecInfo] = field(default_factory=list)
+    problem: str = ""
+
+
+class InputInfo(Struct, frozen=True, kw_only=True):
+    """One tensor that the builder made."""
+
+    name: str
+    shape: list[int]
+    dtype: str
+    strides: list[int]
+    digest: str
+
+
+class Opened(Struct, frozen=True, tag=True, kw_only=True):
+    """The fixed launch of the case on one seed; unless `qualified`, nothing can be compared with it."""
+
+    outcome: Outcome
+    reason: str = ""
+    config: dict[str, Scalar] = field(default_factory=dict)
+    output: str | None = None
+    inputs: list[InputInfo] = field(default_factory=list)
+    detail: dict[str, Any] = field(default_factory=dict)
+    launches: int = 0
+    fatal: bool = False
+    """The device is unusable in this process, which ends after this reply."""
+
+
+class Tried(Struct, frozen=True, tag=True, kw_only=True):
+    """One candidate on one seed."""
+
+    outcome: Outcome
+    reason: str = ""
+    phase: Phase | None = None
+    evidence: Evidence | None = None
+    detail: dict[str, Any] = field(default_factory=dict)
+    resources: dict[str, int] = field(default_factory=dict)
+    launches: int = 0
+    same_as_fixed: bool = False
+    fatal: bool = False
+
+
+class OutputBytes(Struct, frozen=True, kw_only=True):
+    """The addressable bytes of one output, in row-major order."""
+
+    name: str
+    shape: list[int]
+    dtype: str
+    data: bytes
+
+
+class Output(Struct, frozen=True, tag=True, kw_only=True):
+    """Answers `ReadOutput`."""
+
+    outputs: list[OutputBytes]
+
+
+class EnvironmentRead(Struct, frozen=True, tag=True, kw_only=True):
+    """Answers `ReadEnvironment`."""
+
+    environment: Environment
+
+
+class Refused(Struct, frozen=True, tag=True, kw_only=True):
+    """The request could not be answered: a wrong device, a fault of the tool itself."""
+
+    message: str
+
+
+Reply = Hello | Progress | Described | Opened | Tried | Output | EnvironmentRead | Refused
+
+_encoder = msgspec.json.Encoder()
+decode_start = msgspec.json.Decoder(Start).decode
+decode_request = msgspec.json.Decoder(Request).decode
+decode_reply = msgspec.json.Decoder(Reply).decode
+
+
+def encode(message: Start | Request | Reply) -> bytes:
+    """Return the line of a message, with its newline."""
+    return _encoder.encode(message) + b"\n"

@@ -1,0 +1,26 @@
+"""Names of outcomes and grades of evidence; DESIGN of the reports, not decisions."""
+
+from typing import Literal, get_args
+
+Outcome = Literal[
+    "qualified",
+    "mismatch",
+    "nondeterministic",
+    "incomplete_write",
+    "out_of_bounds_write",
+    "fault",
+    "timeout",
+    "out_of_resources",
+    "compile_error",
+    "launch_error",
+    "unsupported",
+    "not_run",
+]
+
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
+
+# Strongest last; `interpreted` proves semantics only and is never compared with a device's bytes.
+Evidence = Literal["interpreted", "identical_bytes"]
+
+# What the tool was doing when a launch ended; a compile that is too slow is recorded, a run that hangs fails.
+Phase = Literal["inputs", "compile", "run", "compare"]

@@ -1,0 +1,177 @@
+"""What a run produces: one record per candidate, case and kernel, and the document that holds them.
+
+The structs are the JSON fields of `qualified-configurations.json`; a change here is a change of a promise.
+"""
+
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+from pytest_kernelqual.model.config import Scalar
+from pytest_kernelqual.model.outcome import Evidence, Outcome, Phase
+
+DOCUMENT_SCHEMA = "kernelqual/qualified-configurations/1"
+
+Diagnosis = Literal["shape", "sign_of_zero", "nan_payload", "rounding", "structural"]
+
+
+class Mismatch(Struct, frozen=True, kw_only=True):
+    """How one output of a candidate differs from the fixed launch."""
+
+    output: str
+    """Which output: `return`, `return[1]`, `input x`, `input x.grad`."""
+    elements: int
+    """Addressable elements of the output."""
+    differing: int
+    """Elements of which any byte differs."""
+    first_index: tuple[int, ...] | None = None
+    """Index of the first differing element in row-major order."""
+    expected: str | None = None
+    """The first differing element of the fixed launch, as text."""
+    actual: str | None = None
+    """The same element of the candidate, as text."""
+    max_absolute: float | None = None
+    """Largest absolute difference over elements finite in both; None where there is none."""
+    max_relative: float | None = None
+    """Largest absolute difference divided by the absolute expected value, over nonzero expected values."""
+    max_ulp: int | None = None
+    """Largest distance in units in the last place over elements finite in both; floating types only."""
+    nonfinite_expected: int = 0
+    """NaN and infinite elements of the fixed launch."""
+    nonfinite_actual: int = 0
+    """NaN and infinite elements of the candidate."""
+    diagnosis: Diagnosis = "structural"
+    """`rounding` when every differing element is finite in both and within a few ULP or a small relative difference."""
+    note: str = ""
+    """The difference of shape, dtype or strides, in words."""
+
+
+class CandidateRecord(Struct, frozen=True, kw_only=True):
+    """The outcome of one candidate of one case."""
+
+    id: str
+    config: dict[str, Scalar]
+    outcome: Outcome
+    reason: str = ""
+    """One line for people; empty for a plain `qualified`."""
+    evidence: Evidence | None = None
+    """Only a qualified candidate has evidence."""
+    phase: Phase | None = None
+    """Where a candidate that did not qualify ended."""
+    detail: dict[str, Any] = field(default_factory=dict)
+    """Facts by outcome: `mismatches`, `required`, `limit`, `kind`, `seeds_differing`, `attempts`, `log`."""
+    resources: dict[str, int] = field(default_factory=dict)
+    """What the compiled code needs: `shared_bytes`, `num_warps`, `registers`, `spills`; empty under the interpreter."""
+    seeds: int = 0
+    """Input sets on which the candidate was compared."""
+    launches: int = 0
+    """Times that the candidate was launched."""
+    same_program_as: str | None = None
+    """Id of the candidate whose run stands for this one (under the interpreter launch options change nothing)."""
+    same_as_fixed: bool = False
+    """The config is the fixed launch's own, so that its equality proves nothing."""
+
+
+class FixedRecord(Struct, frozen=True, kw_only=True):
+    """The outcome of the fixed launch of one case."""
+
+    outcome: Outcome
+    reason: str = ""
+    config: dict[str, Scalar] = field(default_factory=dict)
+    """What production launched: values of the meta-parameters and launch options that are known."""
+    output: str | None = None
+    """`sha256:` digest of the output bytes, shapes, dtypes and strides for the first seed."""
+    detail: dict[str, Any] = field(default_factory=dict)
+    launches: int = 0
+
+
+class CaseRecord(Struct, frozen=True, kw_only=True):
+    """Everything that one case produced."""
+
+    id: str
+    case: dict[str, Any]
+    key: dict[str, Any]
+    ran_as: dict[str, Any] | None = None
+    """The smaller axes that the interpreter ran, where they differ from `case`."""
+    nodeid: str = ""
+    inputs: str | None = None
+    """`sha256:` digest of the input bytes, shapes, dtypes and strides over all seeds."""
+    fixed: FixedRecord
+    candidates: list[CandidateRecord] = field(default_factory=list)
+    passed: bool = False
+    failures: list[str] = field(default_factory=list)
+    """Why the item failed, one line each; empty when it passed."""
+    restarts: int = 0
+    """Times that the device process had to be started again."""
+    duration_s: float = 0.0
+
+
+class KernelRecord(Struct, frozen=True, kw_only=True):
+    """One spec with its cases."""
+
+    kernel: str
+    nodeid: str
+    screen: str | None = None
+    """Why bad candidates are only recorded, where the spec says so."""
+    notes: list[str] = field(default_factory=list)
+    """What a reader must know, for example which config of an autotuned kernel is the fixed launch."""
+    cases: list[CaseRecord] = field(default_factory=list)
+    problem: str = ""
+    """Why nothing ran: a file that does not import, a wrong declaration."""
+
+
+class DeviceDescriptor(Struct, frozen=True, kw_only=True):
+    """The device that ran the kernels; `kind` is `cuda`, `hip` or `interpreter`."""
+
+    kind: Literal["cuda", "hip", "interpreter"]
+    name: str
+    architecture: str
+    compute_units: int = 0
+    memory_bytes: int = 0
+    uuid: str = ""
+
+
+class Environment(Struct, frozen=True, kw_only=True):
+    """Provenance of a run; versions that are not installed are empty."""
+
+    device: DeviceDescriptor
+    driver: str = ""
+    runtime: str = ""
+    torch: str = ""
+    triton: str = ""
+    python: str = ""
+    kernelqual: str = ""
+    seed: int = 0
+    seeds: int = 0
+    repeats: int = 0
+    started_at: str = ""
+    """UTC, ISO 8601."""
+    duration_s: float = 0.0
+
+
+class Controls(Struct, frozen=True, kw_only=True):
+    """How much was really done."""
+
+    compared: int = 0
+    """Candidate and case pairs whose bytes were compared with the fixed launch (its own config not counted)."""
+    pairs: int = 0
+    """Kernel and config pairs with at least one comparison."""
+    outcomes: dict[str, int] = field(default_factory=dict)
+    """Candidate and case pairs by outcome."""
+
+
+class Document(Struct, frozen=True, kw_only=True):
+    """`qualified-configurations.json`."""
+
+    schema: Literal["kernelqual/qualified-configurations/1"] = DOCUMENT_SCHEMA  # type: ignore[assignment]
+    digest: str
+    """`sha256:` over decisions only: no times, paths, dates or seeds."""
+    complete: bool
+    """Every declared item has a record and nothing narrowed the run."""
+    incomplete_because: list[str] = field(default_factory=list)
+    universe: str
+    """`sha256:` over the sorted node ids of the run."""
+    environment: Environment | None
+    """None where no device process ever answered."""
+    controls: Controls
+    kernels: list[KernelRecord]

@@ -1,0 +1,30 @@
+"""What the user set for a run, as the device process needs it too."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+ImportMode = Literal["prepend", "append", "importlib"]
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """Options of a run after ini values and defaults were applied."""
+
+    root_dir: str
+    import_mode: ImportMode = "prepend"
+    device: str = "auto"
+    """`auto`, `cuda`, `cuda:1`, `hip`, `hip:0` or `interpreter`."""
+    visible_device: str | None = None
+    """UUID or index of the device that this process must use; given to xdist workers."""
+    seed: int = 0
+    seeds: int | None = None
+    """Input sets of each case; None: 2 on a device, 1 under the interpreter."""
+    repeats: int | None = None
+    """Launches of a candidate on each input set; None: 4 on a device, 2 under the interpreter."""
+    compile_timeout_s: float = 120.0
+    run_timeout_s: float = 60.0
+    start_timeout_s: float = 300.0
+    """Limit of starting the device process and importing one spec file."""
+    fail_on: tuple[str, ...] = ()
+    """Outcomes of candidates that fail beyond those that always do."""
+    in_process: bool = False
