@@ -1,0 +1,93 @@
+"""The `kernelqual` command: reports without pytest, torch or a GPU."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from shutil import get_terminal_size
+
+from pytest_kernelqual.errors import KernelqualError
+from pytest_kernelqual.model.record import Document
+from pytest_kernelqual.report import document, journal, schema
+from pytest_kernelqual.report.text import summary
+
+REPORT_FILE = "qualified-configurations.json"
+
+OK = 0
+FAILING = 1
+UNUSABLE = 2
+
+_EPILOG = f"""exit status:
+  {OK}  done; a report that was shown has no failure
+  {FAILING}  the report that was shown has a failure, or no case at all
+  {UNUSABLE}  wrong usage, or a file that cannot be read or written
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status: 0 done, 1 the report fails, 2 wrong usage or an unusable file."""
+    options = _parser().parse_args(arguments)
+    try:
+        text, status = _run(options)
+    except KernelqualError as error:
+        print(f"kernelqual: error: {error}", file=sys.stderr)
+        return UNUSABLE
+    _print(text)
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="kernelqual",
+        description="Work with the reports of `pytest --kernelqual`.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {version('pytest-kernelqual')}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+
+    show = commands.add_parser("summary", help="show a JSON report as text")
+    show.add_argument("file", metavar="FILE", help=f"a {REPORT_FILE}")
+
+    recover = commands.add_parser("recover", help="turn the journal of a killed run into a report, and show it")
+    recover.add_argument("journal", metavar="JOURNAL", help="the journal folder of the run")
+    recover.add_argument(
+        "-o", "--output", metavar="FILE", help=f"where to write the report (default: JOURNAL/{REPORT_FILE})"
+    )
+
+    commands.add_parser("schema", help=f"print the JSON Schema of {REPORT_FILE}")
+    return parser
+
+
+def _run(options: argparse.Namespace) -> tuple[str, int]:
+    """Return what to print and the exit status."""
+    if options.command == "schema":
+        return schema.render(), OK
+    if options.command == "summary":
+        return _shown(document.read(options.file))
+    output = Path(options.journal, REPORT_FILE) if options.output is None else options.output
+    recovered = _recovered(options.journal)
+    document.write(output, document.encode(recovered))
+    text, status = _shown(recovered)
+    return f"{text}\nreport written to {ascii(os.fspath(output))[1:-1]}\n", status
+
+
+def _recovered(folder: str) -> Document:
+    kernels, environment, nodeids, reasons = journal.recover(folder)
+    reasons = reasons or ["recovered from a journal: the run may have ended before its report was written"]
+    return document.build(kernels, environment, nodeids, reasons)
+
+
+def _shown(report: Document) -> tuple[str, int]:
+    text = summary(report, width=get_terminal_size((100, 24)).columns)
+    return text + "\n", FAILING if document.failing(report) else OK
+
+
+def _print(text: str) -> None:
+    try:
+        print(text, end="", flush=True)
+    except BrokenPipeError:
+        # The reader has seen enough. Python flushes again at exit, which must not fail once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

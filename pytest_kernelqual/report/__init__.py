@@ -1,0 +1,1 @@
+"""Records become files and text: the JSON document, the journal, JUnit properties and the terminal summary."""

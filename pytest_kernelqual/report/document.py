@@ -1,0 +1,131 @@
+"""The JSON document of a run: built from records, encoded, written and read."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from pytest_kernelqual.errors import DocumentError
+from pytest_kernelqual.judge.verdict import compared
+from pytest_kernelqual.model.outcome import OUTCOMES
+from pytest_kernelqual.model.record import (
+    DOCUMENT_SCHEMA,
+    CandidateRecord,
+    CaseRecord,
+    Controls,
+    Document,
+    Environment,
+    KernelRecord,
+)
+from pytest_kernelqual.report import strict_json
+from pytest_kernelqual.report.files import PathText, check_writable, write
+
+__all__ = ["build", "check_writable", "encode", "failing", "read", "write"]
+
+
+def build(
+    kernels: Sequence[KernelRecord],
+    environment: Environment | None,
+    nodeids: Iterable[str],
+    incomplete_because: Sequence[str] = (),
+) -> Document:
+    """Return the document of `kernels`, which stay in the order given.
+
+    `nodeids` are those of the whole run; a reason in `incomplete_because` makes the document incomplete.
+    """
+    return Document(
+        digest=_digest(kernels),
+        complete=not incomplete_because,
+        incomplete_because=list(incomplete_because),
+        universe=_sha256(json.dumps(sorted(set(nodeids)))),
+        environment=environment,
+        controls=_controls(kernels),
+        kernels=list(kernels),
+    )
+
+
+def failing(document: Document) -> bool:
+    """Tell whether anything in the document failed; a document without any case proves nothing and fails."""
+    cases = [case for kernel in document.kernels for case in kernel.cases]
+    return not cases or any(kernel.problem for kernel in document.kernels) or not all(case.passed for case in cases)
+
+
+def encode(document: Document) -> bytes:
+    """Return the document as canonical JSON: ASCII, indented by 2, dict keys sorted, final newline.
+
+    Raises:
+        DocumentError: A value has no JSON form.
+    """
+    return strict_json.dump(document, indent=True)
+
+
+def read(path: PathText) -> Document:
+    """Return the document of a file.
+
+    Raises:
+        DocumentError: It cannot be read, is no JSON, has another schema, holds a value of a wrong type, or its
+            digest is not that of its records.
+    """
+    source = str(path)
+    try:
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        why = (error.strerror if isinstance(error, OSError) else "") or str(error)
+        raise DocumentError(
+            f"cannot read {source!r}: {why}; give the path of a qualified-configurations.json"
+        ) from error
+    plain = strict_json.parse(data, source)
+    if not isinstance(plain, dict):
+        raise DocumentError(f"{source}: holds a {type(plain).__name__}, not the object of a report")
+    if plain.get("schema") != DOCUMENT_SCHEMA:
+        raise DocumentError(f"{source}: schema is {plain.get('schema')!a}; this version reads {DOCUMENT_SCHEMA!r}")
+    document: Document = strict_json.convert(plain, Document, source)
+    found = _digest(document.kernels)
+    if found != document.digest:
+        raise DocumentError(
+            f"{source}: digest is {document.digest!r}, its records give {found!r}: edited or damaged; run again"
+        )
+    return document
+
+
+def _digest(kernels: Iterable[KernelRecord]) -> str:
+    """Hash the decisions alone, as a set: in which order they were declared or taken decides nothing."""
+    return _sha256(json.dumps(_ordered([_kernel_decisions(kernel) for kernel in kernels]), sort_keys=True))
+
+
+def _kernel_decisions(kernel: KernelRecord) -> list[Any]:
+    return [kernel.kernel, bool(kernel.problem), _ordered([_case_decisions(case) for case in kernel.cases])]
+
+
+def _case_decisions(case: CaseRecord) -> list[Any]:
+    candidates = sorted([record.id, record.outcome, record.evidence or ""] for record in case.candidates)
+    return [case.id, case.key, case.fixed.outcome, candidates]
+
+
+def _ordered(decisions: list[list[Any]]) -> list[list[Any]]:
+    return sorted(decisions, key=lambda decision: json.dumps(decision, sort_keys=True))
+
+
+def _sha256(text: str) -> str:
+    return "sha256:" + sha256(text.encode("ascii")).hexdigest()
+
+
+def _controls(kernels: Iterable[KernelRecord]) -> Controls:
+    outcomes: Counter[str] = Counter()
+    pairs: Counter[tuple[str, str]] = Counter()
+    for kernel in kernels:
+        for case in kernel.cases:
+            outcomes.update(record.outcome for record in case.candidates)
+            pairs.update((kernel.kernel, record.id) for record in case.candidates if _was_compared(record))
+    return Controls(
+        compared=pairs.total(),
+        pairs=len(pairs),
+        outcomes={outcome: outcomes[outcome] for outcome in OUTCOMES if outcomes[outcome]},
+    )
+
+
+def _was_compared(record: CandidateRecord) -> bool:
+    # A candidate for which another's run stands was not compared itself.
+    return record.same_program_as is None and compared(record)

@@ -1,0 +1,348 @@
+"""The journal of a run: what was planned, and every record as soon as it exists, so that a killed run loses nothing.
+
+A session folder holds `plan.json`, written once, and one append-only `<worker>.jsonl` per worker.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from msgspec import Struct, field, structs
+
+from pytest_kernelqual.errors import DocumentError
+from pytest_kernelqual.judge.verdict import candidate_fails
+from pytest_kernelqual.model.config import Scalar
+from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, Environment, FixedRecord, KernelRecord
+from pytest_kernelqual.report import strict_json
+from pytest_kernelqual.report.files import PathText, write_once
+
+PLAN_FILE = "plan.json"
+PLAN_SCHEMA = "kernelqual/plan/1"
+
+Recovered = tuple[list[KernelRecord], Environment | None, list[str], list[str]]
+
+ENDED = "the run ended before this candidate"
+
+_WORKER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+
+
+class PlannedCase(Struct, frozen=True, kw_only=True):
+    """A case that is to be run, with its candidates in declared order."""
+
+    id: str
+    case: dict[str, Any]
+    key: dict[str, Any]
+    ran_as: dict[str, Any] | None = None
+    nodeid: str
+    candidates: list[tuple[str, dict[str, Scalar]]] = field(default_factory=list)
+    """Id and config of each."""
+
+
+class PlannedKernel(Struct, frozen=True, kw_only=True):
+    """A spec that is to be run; with `problem` set nothing of it can run."""
+
+    kernel: str
+    nodeid: str
+    screen: str | None = None
+    notes: list[str] = field(default_factory=list)
+    problem: str = ""
+    cases: list[PlannedCase] = field(default_factory=list)
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What a run sets out to do, in declared order."""
+
+    schema: Literal["kernelqual/plan/1"] = PLAN_SCHEMA  # type: ignore[assignment]
+    kernels: list[PlannedKernel]
+    nodeids: list[str]
+    """Every item of the run."""
+    incomplete_because: list[str] = field(default_factory=list)
+    """What narrowed the run from its start, for example `-k`."""
+    environment: Environment | None = None
+
+
+class FixedLine(Struct, frozen=True, kw_only=True, tag_field="line", tag="fixed"):
+    """The fixed launch of a case has ended."""
+
+    nodeid: str
+    record: FixedRecord
+
+
+class CandidateLine(Struct, frozen=True, kw_only=True, tag_field="line", tag="candidate"):
+    """A candidate of a case has its outcome."""
+
+    nodeid: str
+    record: CandidateRecord
+
+
+class CaseLine(Struct, frozen=True, kw_only=True, tag_field="line", tag="case"):
+    """A case is finished."""
+
+    nodeid: str
+    record: CaseRecord
+
+
+class EnvironmentLine(Struct, frozen=True, kw_only=True, tag_field="line", tag="environment"):
+    """The device process told where it runs."""
+
+    environment: Environment
+
+
+class NoteLine(Struct, frozen=True, kw_only=True, tag_field="line", tag="note"):
+    """Something that makes the run incomplete, for example the signal that stopped it."""
+
+    text: str
+
+
+Line = FixedLine | CandidateLine | CaseLine | EnvironmentLine | NoteLine
+
+
+class Journal:
+    """Append to the journal of one worker; each record is one write, so that a kill tears the last line at most.
+
+    A write that fails does not end the run: `problem` tells the first one and the run goes on.
+    """
+
+    def __init__(self, folder: PathText, worker: str) -> None:
+        """Open the file of `worker` in `folder`, which is created where it is missing.
+
+        Raises:
+            DocumentError: The folder or file cannot be used, or `worker` is no plain name.
+        """
+        if not _WORKER.fullmatch(worker):
+            raise DocumentError(f"worker name {worker!r} is no file name; use letters, digits, '_', '.' and '-'")
+        self.folder = Path(folder)
+        self.problem = ""
+        self._path = self.folder / f"{worker}.jsonl"
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
+            # A line that a killed predecessor left torn must not swallow the first of ours.
+            self._torn = _ends_torn(self._descriptor)
+        except OSError as error:
+            raise DocumentError(
+                f"cannot journal to {str(self._path)!r}: {error.strerror or error}; "
+                "give a folder that can be written and has room"
+            ) from error
+
+    def plan(self, plan: Plan) -> None:
+        """Write down what is to be run; every worker may do so, and all must plan the same.
+
+        Raises:
+            DocumentError: Another plan is already there.
+        """
+        path = self.folder / PLAN_FILE
+        try:
+            if write_once(path, strict_json.dump(plan, indent=True)):
+                return
+        except DocumentError as error:
+            self._remember(str(error))
+            return
+        there = read_plan(self.folder)
+        if _same_for_all(there) != _same_for_all(plan):
+            raise DocumentError(
+                f"{str(path)!r} holds another plan ({_size(there)}) than this worker's ({_size(plan)}): "
+                "every worker must collect the same items; use a fresh folder for a new run"
+            )
+
+    def fixed(self, nodeid: str, record: FixedRecord) -> None:
+        """Append the outcome of the fixed launch of the case at `nodeid`."""
+        self._append(FixedLine(nodeid=nodeid, record=record))
+
+    def candidate(self, nodeid: str, record: CandidateRecord) -> None:
+        """Append the outcome of one candidate of the case at `nodeid`."""
+        self._append(CandidateLine(nodeid=nodeid, record=record))
+
+    def case(self, nodeid: str, record: CaseRecord) -> None:
+        """Append the finished case at `nodeid`."""
+        self._append(CaseLine(nodeid=nodeid, record=record))
+
+    def environment(self, environment: Environment) -> None:
+        """Append where the worker runs."""
+        self._append(EnvironmentLine(environment=environment))
+
+    def note(self, text: str) -> None:
+        """Append why the run is incomplete, for example the signal that stopped it."""
+        self._append(NoteLine(text=text))
+
+    def close(self) -> None:
+        """Close the file; closing twice is fine."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> Self:
+        """Return the journal."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Close the file."""
+        self.close()
+
+    def _append(self, line: Line) -> None:
+        try:
+            data = strict_json.dump(line)
+            if self._torn:
+                data = b"\n" + data
+            written = os.write(self._descriptor, data)
+            self._torn = written < len(data)
+            if self._torn:
+                self._remember(
+                    f"{str(self._path)!r}: only {written} of {len(data)} bytes were written; free disk space"
+                )
+        except (OSError, DocumentError) as error:
+            self._remember(f"{str(self._path)!r}: {error}; records from here on may be missing in the journal")
+
+    def _remember(self, problem: str) -> None:
+        self.problem = self.problem or problem
+
+
+def read_plan(folder: PathText) -> Plan:
+    """Return the plan of a session folder.
+
+    Raises:
+        DocumentError: There is none, or it cannot be read.
+    """
+    path = Path(folder) / PLAN_FILE
+    try:
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:
+        why = (error.strerror if isinstance(error, OSError) else "") or str(error)
+        raise DocumentError(
+            f"cannot read {str(path)!r}: {why}; give the journal folder of a run that has collected its items"
+        ) from error
+    plain = strict_json.parse(data, str(path))
+    if not isinstance(plain, dict) or plain.get("schema") != PLAN_SCHEMA:
+        seen = plain.get("schema") if isinstance(plain, dict) else plain
+        raise DocumentError(f"{path}: schema is {seen!a}; this version reads {PLAN_SCHEMA!r}")
+    plan: Plan = strict_json.convert(plain, Plan, str(path))
+    return plan
+
+
+def _same_for_all(plan: Plan) -> bytes:
+    # Workers may run on different devices and begin at different times.
+    return strict_json.dump(structs.replace(plan, environment=None))
+
+
+def _size(plan: Plan) -> str:
+    cases = [case for kernel in plan.kernels for case in kernel.cases]
+    return f"{len(plan.kernels)} kernels, {len(cases)} cases, {sum(len(case.candidates) for case in cases)} candidates"
+
+
+def _ends_torn(descriptor: int) -> bool:
+    size = os.fstat(descriptor).st_size
+    return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
+
+
+def recover(folder: PathText) -> Recovered:
+    """Return kernels in planned order, environment, node ids, and why the run is incomplete (empty when it is not).
+
+    Finished cases stand as they are.
+    In others what was journalled stands, and the rest is `not_run`.
+    Lines that cannot be read are left out and named among the reasons.
+
+    Raises:
+        DocumentError: The folder has no readable plan.
+    """
+    plan = read_plan(folder)
+    found = _Found(reasons=list(plan.incomplete_because))
+    for path in sorted(Path(folder).glob("*.jsonl"), key=lambda path: (len(path.name), path.name)):
+        for line in _lines(path, found.reasons):
+            found.add(line)
+    kernels = [
+        KernelRecord(
+            kernel=kernel.kernel,
+            nodeid=kernel.nodeid,
+            screen=kernel.screen,
+            notes=kernel.notes,
+            cases=[_case(case, found, kernel.screen) for case in kernel.cases],
+            problem=kernel.problem,
+        )
+        for kernel in plan.kernels
+    ]
+    found.reasons.extend(_gaps(plan, found))
+    return kernels, found.environment or plan.environment, plan.nodeids, list(dict.fromkeys(found.reasons))
+
+
+class _Found(Struct):
+    """What the workers wrote down."""
+
+    fixed: dict[str, FixedRecord] = field(default_factory=dict)
+    candidates: dict[str, dict[str, CandidateRecord]] = field(default_factory=dict)
+    cases: dict[str, CaseRecord] = field(default_factory=dict)
+    environment: Environment | None = None
+    reasons: list[str] = field(default_factory=list)
+
+    def add(self, line: Line) -> None:
+        """Take one line in; where two tell of the same thing, the one that is not good stands."""
+        if isinstance(line, CaseLine):
+            if line.nodeid not in self.cases or not line.record.passed:
+                self.cases[line.nodeid] = line.record
+        elif isinstance(line, CandidateLine):
+            found = self.candidates.setdefault(line.nodeid, {})
+            if line.record.id not in found or line.record.outcome != "qualified":
+                found[line.record.id] = line.record
+        elif isinstance(line, FixedLine):
+            if line.nodeid not in self.fixed or line.record.outcome != "qualified":
+                self.fixed[line.nodeid] = line.record
+        elif isinstance(line, NoteLine):
+            self.reasons.append(line.text)
+        else:
+            self.environment = self.environment or line.environment
+
+
+def _lines(path: Path, reasons: list[str]) -> Iterator[Line]:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        reasons.append(f"{path.name} cannot be read: {error.strerror or error}")
+        return
+    for number, text in enumerate(data.split(b"\n"), 1):
+        if not text:
+            continue
+        source = f"{path.name} line {number}"
+        try:
+            yield strict_json.convert(strict_json.parse(text, source), Line, source)
+        except DocumentError as error:
+            reasons.append(f"a journal line cannot be read and is left out: {error}")
+
+
+def _case(planned: PlannedCase, found: _Found, screen: str | None) -> CaseRecord:
+    if planned.nodeid in found.cases:
+        return found.cases[planned.nodeid]
+    fixed = found.fixed.get(planned.nodeid) or FixedRecord(
+        outcome="not_run", reason="the run ended before the fixed launch was done"
+    )
+    not_run = {
+        id_: CandidateRecord(id=id_, config=config, outcome="not_run", reason=ENDED)
+        for id_, config in planned.candidates
+    }
+    candidates = list({**not_run, **found.candidates.get(planned.nodeid, {})}.values())
+    failing = [record for record in candidates if candidate_fails(record, screen=screen)]
+    return CaseRecord(
+        id=planned.id,
+        case=planned.case,
+        key=planned.key,
+        ran_as=planned.ran_as,
+        nodeid=planned.nodeid,
+        fixed=fixed,
+        candidates=candidates,
+        passed=False,
+        failures=[
+            *(f"{record.id}: {record.outcome}: {record.reason}" for record in failing),
+            "the run ended before this case was finished",
+        ],
+    )
+
+
+def _gaps(plan: Plan, found: _Found) -> Iterator[str]:
+    """Tell where plan and journal do not cover each other."""
+    planned = {case.nodeid for kernel in plan.kernels for case in kernel.cases}
+    unfinished = len(planned - found.cases.keys())
+    if unfinished:
+        yield f"the run ended before {unfinished} of {len(planned)} cases were finished"
+    for nodeid in sorted({*found.cases, *found.candidates, *found.fixed} - planned):
+        yield f"records of {nodeid} are left out: the plan does not name it"
