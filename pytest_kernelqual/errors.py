@@ -30,11 +30,15 @@ class DocumentError(KernelqualError):
 
 
 class DeviceProcessError(KernelqualError):
-    """The device process ended or stopped answering; `cause` tells how, `log` holds its last output."""
+    """The device process ended or stopped answering."""
 
-    def __init__(self, cause: str, *, timed_out: bool = False, log: str = "") -> None:
-        """Keep what is known of the end."""
+    def __init__(
+        self, cause: str, *, phase: str = "", launches: int = 0, timed_out: bool = False, log: str = ""
+    ) -> None:
+        """Keep what is known of the end: the phase it was in, the launches it had finished, its last output."""
         super().__init__(cause)
         self.cause = cause
+        self.phase = phase
+        self.launches = launches
         self.timed_out = timed_out
         self.log = log

@@ -1,1 +1,139 @@
-"""The pytest plugin."""
+"""The entry point of the pytest plugin: options, ini values and the marker; everything else loads under --kernelqual."""
+
+import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_OFF = "kernelqual-off"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options, each with an ini twin where a project would set it once."""
+    group = parser.getgroup("kernelqual", "qualification of GPU kernel configs")
+    group.addoption(
+        "--kernelqual",
+        action="store_true",
+        help="qualify candidate configs: collect only specs and tests marked kernelqual",
+    )
+    for name, metavar, text in _VALUES:
+        group.addoption(f"--kernelqual-{name}", metavar=metavar, default=None, help=f"{text} (ini: {_ini(name)})")
+        parser.addini(_ini(name), help=text, default=None)
+    group.addoption(
+        "--kernelqual-in-process",
+        action="store_true",
+        help="run interpreted kernels inside the pytest process, for --pdb and breakpoints",
+    )
+    parser.addini(
+        "kernelqual_paths",
+        type="args",
+        default=["kernels", "committed_configs"],
+        help="paths that --kernelqual takes when none is given",
+    )
+    parser.addini("kernelqual_files", type="args", default=["qual_*.py"], help="names of files that hold specs")
+    parser.addini(
+        "kernelqual_fail_on",
+        type="args",
+        default=[],
+        help="outcomes of candidates that fail beyond those that always do, for example out_of_resources",
+    )
+
+
+_VALUES = (
+    ("device", "NAME", "auto, cuda, cuda:N, hip, hip:N or interpreter; default auto"),
+    ("seed", "N", "seed of every input; default 0"),
+    ("seeds", "N", "input sets of each case; default 2 on a GPU, 1 under the interpreter"),
+    ("repeats", "N", "launches of each candidate on each input set; default 4 on a GPU, 2 under the interpreter"),
+    ("json", "PATH", "where to write the report; default qualified-configurations.json in the root folder"),
+    ("run-timeout", "SECONDS", "limit of one launch; default 60"),
+    ("compile-timeout", "SECONDS", "limit of compiling one candidate; default 120"),
+    ("start-timeout", "SECONDS", "limit of starting the device process, of importing a file, of building inputs; default 300"),
+)
+
+
+def _ini(name: str) -> str:
+    return f"kernelqual_{name.replace('-', '_')}"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
+    """Put the default paths in front, and let pytest rewrite assertions in spec files."""
+    known: Any = early_config.known_args_namespace
+    if not known.kernelqual:
+        return
+    if not known.file_or_dir:
+        root = early_config.rootpath
+        wanted = early_config.getini("kernelqual_paths")
+        paths = [str(root / path) for path in wanted if (root / path).exists()]
+        if not paths:
+            raise pytest.UsageError(
+                f"--kernelqual: none of kernelqual_paths ({' '.join(wanted)}) exists in {root}; give a path or set the ini value"
+            )
+        args[:0] = paths
+        known.file_or_dir.extend(paths)
+        early_config.stash[DEFAULT_PATHS] = True
+    early_config.getini("python_files").extend(early_config.getini("kernelqual_files"))
+
+
+# Set when the run covers the default paths, so that nothing was narrowed by a path.
+DEFAULT_PATHS = pytest.StashKey[bool]()
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    """Declare the hooks that users may implement."""
+    from pytest_kernelqual.hooks import specifications  # noqa: PLC0415 - keeps the import of this module short
+
+    pluginmanager.add_hookspecs(specifications)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Register the marker, and under --kernelqual the rest of the plugin."""
+    config.addinivalue_line(
+        "markers",
+        'kernelqual(spec): qualification test of a spec, given as the object or as "path::name"; runs under --kernelqual',
+    )
+    if config.option.kernelqual:
+        from pytest_kernelqual.hooks import register  # noqa: PLC0415 - nothing of it loads without the option
+
+        register(config)
+    else:
+        config.pluginmanager.register(_Off(config), _OFF)
+
+
+class _Off:
+    """Keep qualification out of an ordinary run, and say so where it was named."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._patterns: list[str] = config.getini("kernelqual_files")
+        self._named: list[str] = []
+
+    def pytest_pycollect_makemodule(self, module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
+        """Collect nothing from a spec file, which would import its kernels into this process."""
+        if not any(fnmatch.fnmatch(module_path.name, pattern) for pattern in self._patterns):
+            return None
+        self._named.append(module_path.name)
+        module: pytest.Module = _SpecFileOff.from_parent(parent, path=module_path)
+        return module
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
+        """Leave out tests marked kernelqual: their fixtures exist under --kernelqual only."""
+        marked = [item for item in items if item.get_closest_marker("kernelqual")]
+        if marked:
+            config.hook.pytest_deselected(items=marked)
+            items[:] = [item for item in items if item not in marked]
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        """Tell who named a spec file why nothing ran."""
+        if self._named:
+            names = ", ".join(sorted(set(self._named)))
+            terminalreporter.write_line(f"kernelqual: {names} declares kernels to qualify; add --kernelqual to run it")
+
+
+class _SpecFileOff(pytest.Module):
+    """A spec file in a run without --kernelqual."""
+
+    def collect(self) -> list[pytest.Item | pytest.Collector]:
+        """Return nothing."""
+        return []

@@ -15,7 +15,6 @@ class Start(Struct, frozen=True, tag=True, kw_only=True):
     """First line to a new device process."""
 
     settings: Settings
-    sys_path: list[str]
 
 
 class Describe(Struct, frozen=True, tag=True, kw_only=True):
@@ -40,8 +39,7 @@ class Open(Struct, frozen=True, tag=True, kw_only=True):
 class Try(Struct, frozen=True, tag=True, kw_only=True):
     """Run one candidate of the open case."""
 
-    candidate: int
-    """Index among the described candidates."""
+    config: dict[str, Scalar]
 
 
 class ReadOutput(Struct, frozen=True, tag=True, kw_only=True):

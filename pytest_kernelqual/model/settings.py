@@ -4,6 +4,12 @@ from typing import Literal
 
 from msgspec import Struct
 
+_DEFAULT_SEEDS = {"cuda": 2, "hip": 2, "interpreter": 1}
+_DEFAULT_REPEATS = {"cuda": 4, "hip": 4, "interpreter": 2}
+
+# One launch for each of the two poison patterns.
+MIN_REPEATS = 2
+
 ImportMode = Literal["prepend", "append", "importlib"]
 
 
@@ -28,3 +34,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     fail_on: tuple[str, ...] = ()
     """Outcomes of candidates that fail beyond those that always do."""
     in_process: bool = False
+
+    def effort(self, kind: str, seeds: int | None = None, repeats: int | None = None) -> tuple[int, int]:
+        """Return how many input sets, and launches on each: the spec's own, else the run's, else by kind of device."""
+        return (
+            seeds or self.seeds or _DEFAULT_SEEDS[kind],
+            repeats or self.repeats or _DEFAULT_REPEATS[kind],
+        )

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from pytest_kernelqual.model.case import Case
 from pytest_kernelqual.model.config import Config
+from pytest_kernelqual.model.settings import MIN_REPEATS
 
 Builder = Callable[..., Any]
 Exclude = Callable[[Config, Case], bool | str]
@@ -238,10 +239,10 @@ def duplicate_problem(candidates: Sequence[Config]) -> str | None:
 
 
 def _limits_problem(options: dict[str, Any]) -> str | None:
-    for name in ("seeds", "repeats"):
+    for name, least in (("seeds", 1), ("repeats", MIN_REPEATS)):
         value = options.get(name)
-        if value is not None and (type(value) is not int or value < 1):
-            return f"{name}={value!r} must be a whole number of at least 1"
+        if value is not None and (type(value) is not int or value < least):
+            return f"{name}={value!r} must be a whole number of at least {least}"
     for name in ("run_timeout_s", "compile_timeout_s"):
         value = options.get(name)
         if value is not None and (type(value) not in (int, float) or not 0 < value < float("inf")):

@@ -1,0 +1,1 @@
+"""Pure decisions over facts; no devices, no files, no clocks."""

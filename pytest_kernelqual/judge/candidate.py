@@ -1,0 +1,36 @@
+"""What a candidate's launches on one input set showed, turned into an outcome."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from pytest_kernelqual.model.outcome import Outcome
+
+
+class CandidateFacts(NamedTuple):
+    """Which launches gave the bytes of the fixed launch, and how the launches differ among each other."""
+
+    equal: Sequence[bool]
+    """Per launch, in order: same bytes as the fixed launch."""
+    same_under_one_poison: bool
+    """All launches under the same poison pattern gave the same bytes."""
+    same_under_both_poisons: bool
+    surviving_poison: str = ""
+    """Where poison survived under both patterns, in words; empty where it did not."""
+
+
+def judge_candidate(facts: CandidateFacts) -> tuple[Outcome, str]:
+    """Return the outcome and the start of its reason; a plain mismatch gets its figures from the comparison.
+
+    A candidate that differs from itself is no mere mismatch: its next launch may well agree.
+    """
+    if all(facts.equal):
+        return "qualified", ""
+    if facts.surviving_poison:
+        return "incomplete_write", f"output bytes left unwritten: {facts.surviving_poison}"
+    differing = len(facts.equal) - sum(facts.equal)
+    if not facts.same_under_one_poison:
+        count = f"{differing} of {len(facts.equal)} launches differ from the fixed launch"
+        return "nondeterministic", f"launches on the same inputs gave different bytes ({count})"
+    if not facts.same_under_both_poisons:
+        return "nondeterministic", "reads uninitialised memory: the bytes change with the poison"
+    return "mismatch", ""

@@ -1,0 +1,99 @@
+"""Outcomes of launches combined into outcomes of candidates, and those into passed or failed cases."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from pytest_kernelqual.model.messages import CandidateInfo, Tried
+from pytest_kernelqual.model.outcome import Outcome
+from pytest_kernelqual.model.record import CandidateRecord, FixedRecord
+
+ALWAYS_FAIL: frozenset[Outcome] = frozenset(
+    {"mismatch", "nondeterministic", "incomplete_write", "out_of_bounds_write", "fault"}
+)
+
+# The first of these that any input set showed is the outcome of the candidate.
+_SEVERITY: tuple[Outcome, ...] = (
+    "fault",
+    "timeout",
+    "out_of_bounds_write",
+    "incomplete_write",
+    "nondeterministic",
+    "mismatch",
+    "launch_error",
+    "out_of_resources",
+    "compile_error",
+    "unsupported",
+    "not_run",
+    "qualified",
+)
+
+# After one of these, further input sets can tell nothing new or would cost a process each.
+FINAL: frozenset[Outcome] = frozenset(
+    {"fault", "timeout", "launch_error", "out_of_resources", "compile_error", "unsupported", "not_run"}
+)
+
+
+def combine(info: CandidateInfo, attempts: Sequence[Tried]) -> CandidateRecord:
+    """Return the record of a candidate from its attempts, one per input set and in their order."""
+    worst = min(attempts, key=lambda tried: _SEVERITY.index(tried.outcome))
+    detail: dict[str, Any] = dict(worst.detail)
+    if worst.outcome in ALWAYS_FAIL and len(attempts) > 1:
+        detail["seeds_differing"] = [index for index, tried in enumerate(attempts) if tried.outcome != "qualified"]
+    return CandidateRecord(
+        id=info.id,
+        config=info.config,
+        outcome=worst.outcome,
+        reason=worst.reason,
+        evidence=worst.evidence,
+        phase=worst.phase,
+        detail=detail,
+        resources=next((tried.resources for tried in attempts if tried.resources), {}),
+        seeds=len(attempts),
+        launches=sum(tried.launches for tried in attempts),
+        same_as_fixed=any(tried.same_as_fixed for tried in attempts),
+    )
+
+
+def candidate_fails(record: CandidateRecord, *, screen: str | None, fail_on: Collection[str] = ()) -> bool:
+    """Tell whether a candidate's outcome fails its case.
+
+    A screened search space only records its bad members; what the project names in `fail_on` fails everywhere.
+    """
+    if record.outcome == "qualified":
+        return False
+    if record.outcome in fail_on:
+        return True
+    bad = record.outcome in ALWAYS_FAIL or (record.outcome == "timeout" and record.phase != "compile")
+    return bad and screen is None
+
+
+def case_failures(
+    fixed: FixedRecord,
+    candidates: Sequence[CandidateRecord],
+    *,
+    screen: str | None,
+    fail_on: Collection[str] = (),
+) -> list[str]:
+    """Return why a case fails, one line each; empty when it passes."""
+    if fixed.outcome != "qualified":
+        return [f"fixed launch: {fixed.outcome}: {fixed.reason}"]
+    failures = [
+        f"{record.id}: {record.outcome}: {record.reason}"
+        for record in candidates
+        if candidate_fails(record, screen=screen, fail_on=fail_on)
+    ]
+    if not failures and not any(compared(record) for record in candidates):
+        told = "; ".join(f"{record.id}: {record.outcome}: {record.reason}" for record in candidates[:3])
+        failures.append(f"nothing was compared with the fixed launch ({told or 'no candidates'})")
+    return failures
+
+
+def compared(record: CandidateRecord) -> bool:
+    """Tell whether the bytes of a config other than the fixed launch's own were compared with it."""
+    return not record.same_as_fixed and record.outcome in {
+        "qualified",
+        "mismatch",
+        "nondeterministic",
+        "incomplete_write",
+        "out_of_bounds_write",
+    }

@@ -1,0 +1,339 @@
+"""Run the fixed launch and candidates of one case on one input set."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+
+from pytest_kernelqual.errors import InputError, KernelqualError, UnprovedLaunchError, UnsupportedConfigError
+from pytest_kernelqual.judge.baseline import FixedFacts, judge_fixed
+from pytest_kernelqual.judge.candidate import CandidateFacts, judge_candidate
+from pytest_kernelqual.launch import Launch, Launches, classify, observed
+from pytest_kernelqual.model.case import Case
+from pytest_kernelqual.model.config import Config
+from pytest_kernelqual.model.messages import Opened, OutputBytes, Tried
+from pytest_kernelqual.model.outcome import Outcome, Phase
+from pytest_kernelqual.model.record import Mismatch
+from pytest_kernelqual.model.spec import KernelSpec
+from pytest_kernelqual.on_device.compare import mismatches, same, unwritten
+from pytest_kernelqual.on_device.environment import Device
+from pytest_kernelqual.on_device.inputs import SeededInputs
+from pytest_kernelqual.on_device.loader import user_traceback
+from pytest_kernelqual.on_device.memory import PATTERN_A, PATTERN_B, Memory
+from pytest_kernelqual.on_device.outputs import Output, collect, digest, to_messages
+
+OnProgress = Callable[[Phase, int], None]
+
+
+class _Run(NamedTuple):
+    """One launch that ended well."""
+
+    outputs: list[Output]
+    launches: list[Launch]
+
+
+class _LaunchFailed(Exception):  # noqa: N818 - carries an outcome, is no error of ours
+    """A launch that ended otherwise."""
+
+    def __init__(self, outcome: Outcome, reason: str, detail: dict[str, Any], *, fatal: bool = False) -> None:
+        super().__init__(reason)
+        self.outcome: Outcome = outcome
+        self.reason = reason
+        self.detail = detail
+        self.fatal = fatal
+
+
+class OpenCase:
+    """Hold the inputs of a case for one seed and the outputs of its fixed launch."""
+
+    def __init__(
+        self,
+        spec: KernelSpec,
+        case: Case,
+        *,
+        stream: str,
+        device: Device,
+        repeats: int,
+        on_progress: OnProgress,
+    ) -> None:
+        """Prepare; nothing is built before `open`.
+
+        Args:
+            spec: What to launch.
+            case: Its workload.
+            stream: Names the seed; equal streams give equal input bytes everywhere.
+            device: What to run on.
+            repeats: Launches of each candidate, alternating between the two poison patterns; at least 2.
+            on_progress: Told the phase and the number of finished launches whenever a phase begins.
+        """
+        self._spec = spec
+        self._case = case
+        self._device = device
+        self._repeats = repeats
+        self._on_progress = on_progress
+        self._memory = Memory(device.torch_device)
+        self.inputs = SeededInputs(
+            stream=stream,
+            device=device.torch_device,
+            interpreted=device.interpreted,
+            allocate=self._memory.allocate,
+        )
+        self._launch: Callable[..., Any] = _never
+        self._takes_config = False
+        self._phase: Phase = "inputs"
+        self._launched = 0
+        self._fixed: _Run | None = None
+        self._mutated: frozenset[str] = frozenset()
+        self.last_error: BaseException | None = None
+
+    def open(self) -> Opened:
+        """Build the inputs, run the fixed launch three times and judge it."""
+        try:
+            self._enter("inputs")
+            with self._failures():
+                self._build()
+            first = self._execute(None, PATTERN_A)
+            self._mutated = frozenset(output.name for output in first.outputs if output.name.startswith("input "))
+            again = self._execute(None, PATTERN_A)
+            other = self._execute(None, PATTERN_B)
+            self._enter("compare")
+            with self._failures():
+                outcome, reason = judge_fixed(
+                    FixedFacts(
+                        same_under_one_poison=same(first.outputs, again.outputs),
+                        same_under_both_poisons=same(first.outputs, other.outputs),
+                        surviving_poison=_in_words(unwritten(first.outputs, other.outputs, PATTERN_A, PATTERN_B)),
+                    )
+                )
+                self._fixed = first
+                return Opened(
+                    outcome=outcome,
+                    reason=reason,
+                    config=first.launches[0].config if first.launches else {},
+                    output=digest(first.outputs),
+                    inputs=self.inputs.descriptions(),
+                    launches=self._launched,
+                )
+        except _LaunchFailed as failed:
+            return Opened(
+                outcome=failed.outcome,
+                reason=failed.reason,
+                detail={**failed.detail, "phase": self._phase},
+                launches=self._launched,
+                fatal=failed.fatal,
+            )
+
+    def attempt(self, config: Config) -> Tried:
+        """Run one candidate `repeats` times and judge it against the fixed launch."""
+        if self._fixed is None:
+            raise KernelqualError("a candidate was tried before its case was opened; this is a fault of the tool")
+        self._launched = 0
+        try:
+            with self._failures():
+                excluded = self._excluded(config)
+            if excluded:
+                return Tried(outcome="unsupported", reason=excluded)
+            runs = [self._execute(config, PATTERN_B if repeat % 2 else PATTERN_A) for repeat in range(self._repeats)]
+            self._enter("compare")
+            with self._failures():
+                return self._judge(runs, self._fixed)
+        except _LaunchFailed as failed:
+            return Tried(
+                outcome=failed.outcome,
+                reason=failed.reason,
+                phase=self._phase,
+                detail=failed.detail,
+                launches=self._launched,
+                fatal=failed.fatal,
+            )
+
+    def output(self) -> list[OutputBytes]:
+        """Return the bytes of the fixed launch."""
+        return to_messages(self._fixed.outputs) if self._fixed is not None else []
+
+    def _build(self) -> None:
+        launch = self._spec.builder(self._case, self.inputs)
+        if not callable(launch):
+            raise InputError(
+                f"the builder returned {type(launch).__name__}, not a launch; end it with `return lambda: my_op(...)`"
+            )
+        self._takes_config = _takes_config(launch)
+        if self._spec.kernel is None and not self._takes_config:
+            raise InputError(
+                "without kernel= the launch must take the config: `return lambda config: my_op(..., config)`"
+            )
+        self._launch = launch
+        self.inputs.freeze(launch)
+
+    def _execute(self, config: Config | None, pattern: int) -> _Run:
+        """Launch once on fresh inputs, in poisoned memory, and collect what came out."""
+        with self._failures():
+            self.inputs.restore()
+            self._memory.begin_launch()
+            self._enter("run")
+            with self._observed(config) as launches:
+                with self._memory.poisoned(pattern):
+                    returned = self._launch(config) if self._takes_config else self._launch()
+                self._device.synchronize()
+            if self._spec.kernel is not None:
+                launches.prove()
+            self._launched += 1
+            self._check_damage(config)
+            outputs = collect(returned, self.inputs.tensors, self.inputs.changed_names() | self._mutated)
+            return _Run(outputs, launches.launches)
+
+    def _observed(self, config: Config | None) -> Any:
+        return observed(
+            self._spec.kernel,
+            config,
+            fixed=self._spec.fixed,
+            force=not self._takes_config,
+            grid=self._spec.grid,
+            grid_independent=self._spec.grid_independent,
+            on_phase=self._enter,
+        )
+
+    def _check_damage(self, config: Config | None) -> None:
+        damage = [str(item) for item in self._memory.damage()]
+        if config is not None:
+            damage += [
+                f"{name} was changed, which the fixed launch leaves alone"
+                for name in sorted(self.inputs.changed_names() - self._mutated)
+            ]
+        if damage:
+            raise _LaunchFailed("out_of_bounds_write", damage[0], {"damage": damage})
+
+    def _judge(self, runs: list[_Run], fixed: _Run) -> Tried:
+        equal = [same(fixed.outputs, run.outputs) for run in runs]
+        under_a, under_b = runs[0::2], runs[1::2]
+        one_poison = all(same(group[0].outputs, run.outputs) for group in (under_a, under_b) for run in group[1:])
+        both_poisons = same(under_a[0].outputs, under_b[0].outputs)
+        survived = unwritten(under_a[0].outputs, under_b[0].outputs, PATTERN_A, PATTERN_B) if not both_poisons else None
+        facts = CandidateFacts(equal, one_poison, both_poisons, _in_words(survived))
+        outcome, reason = judge_candidate(facts)
+        detail: dict[str, Any] = {}
+        if outcome != "qualified":
+            wrong = runs[equal.index(False)]
+            found = mismatches(fixed.outputs, wrong.outputs)
+            reason = "; ".join(filter(None, [reason, *(_mismatch_in_words(item) for item in found[:1])]))
+            detail = {"mismatches": found, "launches_differing": len(equal) - sum(equal)}
+        launches = runs[0].launches
+        return Tried(
+            outcome=outcome,
+            reason=reason,
+            phase=None if outcome == "qualified" else "compare",
+            evidence=("interpreted" if self._device.interpreted else "identical_bytes")
+            if outcome == "qualified"
+            else None,
+            detail=detail,
+            resources=launches[0].resources if launches else {},
+            launches=self._launched,
+            same_as_fixed=self._is_fixed(launches, fixed.launches),
+        )
+
+    def _is_fixed(self, launches: list[Launch], fixed: list[Launch]) -> bool:
+        """Tell whether the candidate launched exactly what production launches; the interpreter does not know."""
+        return (
+            not self._device.interpreted
+            and bool(launches)
+            and [launch.config for launch in launches] == [launch.config for launch in fixed]
+        )
+
+    def _excluded(self, config: Config) -> str:
+        if self._spec.exclude is None:
+            return ""
+        reason = self._spec.exclude(config, self._case)
+        return (
+            f"excluded by the spec: {reason}" if isinstance(reason, str) else "excluded by the spec" if reason else ""
+        )
+
+    def _enter(self, phase: Phase) -> None:
+        self._phase = phase
+        self._on_progress(phase, self._launched)
+
+    @contextmanager
+    def _failures(self) -> Iterator[None]:
+        """Turn whatever a builder or launch raises into an outcome."""
+        try:
+            yield
+        except _LaunchFailed:
+            raise
+        except Exception as error:
+            self.last_error = error
+            raise self._failure(error) from error
+
+    def _failure(self, error: Exception) -> _LaunchFailed:
+        failed = self._named(error)
+        try:
+            self._device.synchronize()
+        except Exception as sticky:  # noqa: BLE001 - whatever the driver reports
+            told = classify(sticky, "run")
+            reason = told[1] if told else _first_line(sticky)
+            return _LaunchFailed("fault", reason, {**failed.detail, "error": type(sticky).__name__}, fatal=True)
+        return failed
+
+    def _named(self, error: Exception) -> _LaunchFailed:
+        if isinstance(error, UnsupportedConfigError):
+            return _LaunchFailed("unsupported", str(error), {})
+        if isinstance(error, UnprovedLaunchError | KernelqualError):
+            return _LaunchFailed("not_run", str(error), {})
+        traceback = {"traceback": user_traceback(error)}
+        if isinstance(error, MemoryError | torch.OutOfMemoryError):
+            return _LaunchFailed("not_run", f"out of memory: {_first_line(error)}", {})
+        if self._phase == "inputs":
+            return _LaunchFailed(
+                "not_run", f"the builder raised {type(error).__name__}: {_first_line(error)}", traceback
+            )
+        told = classify(error, self._phase)
+        if told is not None:
+            return _LaunchFailed(told[0], told[1], told[2], fatal=told[0] == "fault")
+        return _LaunchFailed(
+            "launch_error", f"the launch raised {type(error).__name__}: {_first_line(error)}", traceback
+        )
+
+
+def _takes_config(launch: Callable[..., Any]) -> bool:
+    """Tell whether the launch takes the config as its argument; InputError for any other signature."""
+    try:
+        parameters = list(inspect.signature(launch).parameters.values())
+    except (TypeError, ValueError):  # a builtin without a signature
+        return False
+    required = [
+        item
+        for item in parameters
+        if item.default is item.empty and item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)
+    ]
+    if len(required) > 1 or any(item.kind is item.KEYWORD_ONLY for item in required):
+        names = ", ".join(item.name for item in required)
+        raise InputError(f"the launch takes ({names}); it must take nothing or the config alone")
+    return bool(required) or any(item.name == "config" for item in parameters)
+
+
+def _in_words(found: dict[str, Any] | None) -> str:
+    if not found:
+        return ""
+    return f"{found['count']} elements of {found['output']}, first at {tuple(found['first_index'])}"
+
+
+def _mismatch_in_words(found: Mismatch) -> str:
+    if found.diagnosis == "shape":
+        return f"{found.output}: {found.note}"
+    size = []
+    if found.max_ulp is not None:
+        size.append(f"max {found.max_ulp} ULP")
+    if found.max_absolute is not None:
+        size.append(f"max |difference| {found.max_absolute:.3g}")
+    return (
+        f"{found.output}: {found.differing} of {found.elements} elements differ, first at {tuple(found.first_index or ())}: "
+        f"expected {found.expected}, got {found.actual} ({', '.join([*size, found.diagnosis])})"
+    )
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _never() -> None:
+    raise KernelqualError("launched before the case was built; this is a fault of the tool")

@@ -1,0 +1,238 @@
+"""Start, ask, watch and end the device process."""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+from pytest_kernelqual.errors import DeviceProcessError, KernelqualError, SettingsError
+from pytest_kernelqual.model.messages import (
+    Hello,
+    Progress,
+    Refused,
+    Reply,
+    Request,
+    Start,
+    decode_reply,
+    encode,
+)
+from pytest_kernelqual.model.settings import Settings
+from pytest_kernelqual.processes.device import Limits, OnProgress
+
+_LOG_BYTES = 16_384
+_CLOSE_S = 10.0
+_READ_BYTES = 1 << 20
+
+# The child must find the same modules as this process, the tool's own among them, before it imports anything.
+_BOOTSTRAP = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
+    "from pytest_kernelqual.on_device.main import main; main()"
+)
+
+
+class DeviceProcess:
+    """Own one device process at a time: started when first asked, started again after it died."""
+
+    last_error: BaseException | None = None
+
+    def __init__(self, settings: Settings) -> None:
+        """Keep the settings; nothing is started yet."""
+        self._settings = settings
+        self._process: subprocess.Popen[bytes] | None = None
+        self._channel: socket.socket | None = None
+        self._leash = -1
+        self._received = b""
+        self._hello: Hello | None = None
+        # Unnamed, so that nothing is left behind however the run ends.
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this object
+        self._log_read = 0
+
+    def hello(self) -> Hello:
+        """Start if need be, and return what the process runs on."""
+        if self._process is None or self._hello is None:
+            self._start()
+        if self._hello is None:
+            raise KernelqualError("the device process is running and has not said hello; this is a fault of the tool")
+        return self._hello
+
+    def ask(self, request: Request, limits: Limits, on_progress: OnProgress | None = None) -> Reply:
+        """Send a request and return the reply.
+
+        Raises:
+            DeviceProcessError: The process ended, or was ended because a phase took longer than its limit.
+            SettingsError: The asked device is not there.
+            KernelqualError: The request was refused; the message says why.
+        """
+        self.hello()
+        phase, launches = "inputs", 0
+        try:
+            self._send(encode(request))
+            deadline = time.monotonic() + limits.of(phase)
+            while True:
+                reply = decode_reply(self._read_line(deadline))
+                if not isinstance(reply, Progress):
+                    break
+                phase, launches = reply.phase, reply.launches
+                deadline = time.monotonic() + limits.of(phase)
+                if on_progress is not None:
+                    on_progress(reply)
+        except _NoAnswer as silence:
+            raise self._end(silence, phase, launches, limits) from None
+        except BaseException:
+            self.kill()  # interrupted: what it would answer belongs to no later request
+            raise
+        if isinstance(reply, Refused):
+            raise KernelqualError(reply.message)
+        if getattr(reply, "fatal", False):
+            self.kill()
+        return reply
+
+    def log(self) -> str:
+        """Return what the process wrote to stdout and stderr since the last call, at most its last 16 KiB."""
+        end = self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(self._log_read, end - _LOG_BYTES))
+        data = self._log.read(_LOG_BYTES)
+        self._log_read = end
+        return data.decode(errors="replace").strip()
+
+    def kill(self) -> None:
+        """End the process and all that it started, at once."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+        self._disconnect()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a process stuck in the driver dies when it can
+            process.wait(_CLOSE_S)
+
+    def close(self) -> None:
+        """Let the process end by itself; kill it when it does not."""
+        if self._process is not None and self._channel is not None:
+            self._channel.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(_CLOSE_S)
+        self.kill()
+
+    def _start(self) -> None:
+        ours, theirs = socket.socketpair()
+        leash_read, leash_write = os.pipe()
+        fds = (theirs.fileno(), leash_read)
+        command = [sys.executable, "-X", "faulthandler", "-c", _BOOTSTRAP, json.dumps(_sys_path()), *map(str, fds)]
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - our own module
+                command,
+                pass_fds=fds,
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+                env=self._environment(),
+                cwd=os.getcwd(),  # noqa: PTH109 - a path of a deleted folder must not raise here
+                start_new_session=True,
+            )
+        finally:
+            theirs.close()
+            os.close(leash_read)
+        self._channel, self._leash, self._received = ours, leash_write, b""
+        limits = Limits(self._settings.start_timeout_s, 0, 0)
+        try:
+            self._send(encode(Start(settings=self._settings)))
+            reply = decode_reply(self._read_line(time.monotonic() + limits.inputs_s))
+        except _NoAnswer as silence:
+            raise self._end(silence, "start", 0, limits) from None
+        except BaseException:
+            self.kill()
+            raise
+        if isinstance(reply, Refused):
+            self.close()
+            raise SettingsError(reply.message)
+        if not isinstance(reply, Hello):
+            raise KernelqualError(f"the device process began with {type(reply).__name__}; this is a fault of the tool")
+        self._hello = reply
+
+    def _environment(self) -> dict[str, str]:
+        environment = dict(os.environ)
+        environment["PYTHONUNBUFFERED"] = "1"
+        visible = self._settings.visible_device
+        if visible is not None:
+            environment["CUDA_VISIBLE_DEVICES"] = environment["HIP_VISIBLE_DEVICES"] = visible
+        return environment
+
+    def _send(self, data: bytes) -> None:
+        try:
+            self._connected().sendall(data)
+        except (BrokenPipeError, ConnectionResetError):
+            raise _NoAnswer(timed_out=False) from None
+
+    def _read_line(self, deadline: float) -> bytes:
+        channel = self._connected()
+        while b"\n" not in self._received:
+            readable, _, _ = select.select([channel], [], [], max(0.0, deadline - time.monotonic()))
+            if not readable:
+                raise _NoAnswer(timed_out=True)
+            try:
+                data = channel.recv(_READ_BYTES)
+            except ConnectionResetError:
+                data = b""
+            if not data:
+                raise _NoAnswer(timed_out=False)
+            self._received += data
+        line, _, self._received = self._received.partition(b"\n")
+        return line
+
+    def _connected(self) -> socket.socket:
+        if self._channel is None:
+            raise _NoAnswer(timed_out=False)
+        return self._channel
+
+    def _end(self, silence: "_NoAnswer", phase: str, launches: int, limits: Limits) -> DeviceProcessError:
+        process = self._process
+        code: int | None = None
+        if process is not None and not silence.timed_out:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                code = process.wait(_CLOSE_S)
+        self.kill()
+        if silence.timed_out:
+            cause = f"no answer within {limits.of(phase):g} s in phase {phase}"
+        else:
+            cause = _cause(code)
+        return DeviceProcessError(cause, phase=phase, launches=launches, timed_out=silence.timed_out, log=self.log())
+
+    def _disconnect(self) -> None:
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None
+        if self._leash >= 0:
+            os.close(self._leash)
+            self._leash = -1
+        self._received = b""
+
+
+class _NoAnswer(Exception):  # noqa: N818 - internal, becomes a DeviceProcessError
+    def __init__(self, *, timed_out: bool) -> None:
+        super().__init__()
+        self.timed_out = timed_out
+
+
+def _sys_path() -> list[str]:
+    """Return this process's import path with the current folder spelt out, as the child must find the same modules."""
+    return [path or os.getcwd() for path in sys.path]  # noqa: PTH109 - as Python itself resolves ""
+
+
+def _cause(code: int | None) -> str:
+    if code is None:
+        return "the device process closed its channel and did not end"
+    if code >= 0:
+        return f"the device process exited with status {code}"
+    try:
+        name = signal.Signals(-code).name
+    except ValueError:
+        name = f"signal {-code}"
+    hint = " (not by us: often the system ran out of memory)" if name == "SIGKILL" else ""
+    return f"the device process was ended by {name}{hint}"

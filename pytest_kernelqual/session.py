@@ -1,0 +1,246 @@
+"""From a declared case to its record: the pipeline."""
+
+import time
+from hashlib import sha256
+from typing import Protocol
+
+from msgspec import structs
+
+from pytest_kernelqual.errors import DeviceProcessError, KernelqualError
+from pytest_kernelqual.judge.verdict import FINAL, case_failures, combine
+from pytest_kernelqual.model.messages import (
+    CandidateInfo,
+    CaseInfo,
+    InputInfo,
+    Open,
+    Opened,
+    Output,
+    OutputBytes,
+    Progress,
+    ReadOutput,
+    SpecInfo,
+    Tried,
+    Try,
+)
+from pytest_kernelqual.model.outcome import Outcome
+from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, FixedRecord
+from pytest_kernelqual.model.settings import Settings
+from pytest_kernelqual.processes.device import Device, Limits
+
+
+class Listener(Protocol):
+    """Hears of results as soon as they are final."""
+
+    def fixed(self, record: FixedRecord) -> None:
+        """Take the fixed launch's outcome."""
+
+    def candidate(self, record: CandidateRecord) -> None:
+        """Take a candidate's outcome."""
+
+    def progress(self, candidate: str, done: int, total: int) -> None:
+        """Hear which candidate is running."""
+
+
+class CaseSession:
+    """Qualify one case of one spec on a device that may die at any time."""
+
+    def __init__(
+        self, path: str, spec: SpecInfo, case: CaseInfo, *, device: Device, settings: Settings, listener: Listener
+    ) -> None:
+        """Keep what to run; `path` is the spec's file."""
+        self._path = path
+        self._spec = spec
+        self._case = case
+        self._device = device
+        self._settings = settings
+        self._listener = listener
+        self._limits = Limits(
+            inputs_s=settings.start_timeout_s,
+            compile_s=spec.compile_timeout_s or settings.compile_timeout_s,
+            run_s=spec.run_timeout_s or settings.run_timeout_s,
+        )
+        self._began = time.monotonic()
+        self._seed: int | None = None
+        self._opened: dict[int, Opened] = {}
+        self._broken: Opened | None = None
+        self._records: dict[str, CandidateRecord] = {}
+        self._restarts = 0
+
+    @property
+    def seeds(self) -> int:
+        """Count the input sets of this case."""
+        return self._settings.effort(self._device.hello().kind, self._spec.seeds, self._spec.repeats)[0]
+
+    def run(self) -> CaseRecord:
+        """Run the fixed launch and every candidate on every input set; never raises for what a kernel does."""
+        representatives = {info.program: info for info in reversed(self._spec.candidates)}
+        todo = [info for info in self._spec.candidates if representatives[info.program] is info]
+        attempts: dict[str, list[Tried]] = {info.id: [] for info in todo}
+        last = self.seeds - 1
+        for seed in range(self.seeds):
+            if not self._open(seed):
+                break
+            for done, info in enumerate(todo):
+                tried = attempts[info.id]
+                if tried and tried[-1].outcome in FINAL:
+                    continue
+                self._listener.progress(info.id, done + seed * len(todo), (last + 1) * len(todo))
+                if not self._open(seed):
+                    break
+                tried.append(self._attempt(info))
+                if seed == last or tried[-1].outcome in FINAL:
+                    self._finish(info, tried)
+        return self.record()
+
+    def qualify(self, info: CandidateInfo) -> CandidateRecord:
+        """Qualify one candidate on every input set, for a hand-written test."""
+        tried: list[Tried] = []
+        for seed in range(self.seeds):
+            if not self._open(seed):
+                tried.append(Tried(outcome="not_run", reason=self._no_baseline()))
+                break
+            tried.append(self._attempt(info))
+            if tried[-1].outcome in FINAL:
+                break
+        record = combine(info, tried)
+        self._records[info.id] = record
+        self._listener.candidate(record)
+        return record
+
+    def fixed_output(self) -> list[OutputBytes]:
+        """Return the fixed launch's output bytes for the first input set; KernelqualError when it did not qualify."""
+        if not self._open(0):
+            raise KernelqualError(f"the fixed launch gives no output: {self._no_baseline()}")
+        reply = self._device.ask(ReadOutput(), self._limits)
+        return reply.outputs if isinstance(reply, Output) else []
+
+    def inputs(self) -> list[InputInfo]:
+        """Return what the builder made for the first input set."""
+        self._open(0)
+        return self._opened[0].inputs if 0 in self._opened else []
+
+    def record(self) -> CaseRecord:
+        """Return what is known so far; candidates that were not reached are `not_run`."""
+        fixed = self._fixed()
+        reason = self._no_baseline() if fixed.outcome != "qualified" else "not reached"
+        candidates = [
+            self._records.get(info.id)
+            or CandidateRecord(id=info.id, config=info.config, outcome="not_run", reason=reason)
+            for info in self._spec.candidates
+        ]
+        declared = {info.id for info in self._spec.candidates}
+        candidates += [record for id_, record in self._records.items() if id_ not in declared]
+        failures = case_failures(fixed, candidates, screen=self._spec.screen, fail_on=self._settings.fail_on)
+        return CaseRecord(
+            id=self._case.id,
+            case=self._case.axes,
+            key=self._case.key,
+            ran_as=self._case.ran_as,
+            inputs=self._inputs_digest(),
+            fixed=fixed,
+            candidates=candidates,
+            passed=not failures,
+            failures=failures,
+            restarts=self._restarts,
+            duration_s=round(time.monotonic() - self._began, 3),
+        )
+
+    def _open(self, seed: int) -> bool:
+        """Have the device hold the case on this input set; False when there is no baseline to compare with."""
+        if self._broken is not None:
+            return False
+        if self._seed == seed:
+            return True
+        opened = self._ask_open(seed)
+        before = self._opened.setdefault(seed, opened)
+        if opened.outcome == "qualified" and before.output != opened.output:
+            reason = "the fixed launch gave other bytes in a new device process"
+            opened = structs.replace(opened, outcome="nondeterministic", reason=reason)
+        if opened.outcome != "qualified":
+            self._broken = opened
+        else:
+            self._seed = seed
+        if before is opened or self._broken is not None:
+            self._listener.fixed(self._fixed())
+        return self._broken is None
+
+    def _ask_open(self, seed: int) -> Opened:
+        request = Open(path=self._path, spec=self._spec.name, case=self._case.id, seed_index=seed)
+        try:
+            reply = self._device.ask(request, self._limits)
+        except DeviceProcessError as death:
+            self._lost()
+            outcome, reason, detail = _told(death)
+            return Opened(outcome=outcome, reason=reason, detail=detail, launches=death.launches)
+        except KernelqualError as error:
+            return Opened(outcome="not_run", reason=str(error))
+        if not isinstance(reply, Opened):
+            raise KernelqualError(f"Open was answered by {type(reply).__name__}; this is a fault of the tool")
+        if reply.fatal:
+            self._lost()
+        return reply
+
+    def _attempt(self, info: CandidateInfo) -> Tried:
+        try:
+            reply = self._device.ask(Try(config=info.config), self._limits)
+        except DeviceProcessError as death:
+            self._lost()
+            outcome, reason, detail = _told(death)
+            phase = "compile" if death.phase == "compile" else "run"
+            return Tried(outcome=outcome, reason=reason, phase=phase, detail=detail, launches=death.launches)
+        except KernelqualError as error:
+            return Tried(outcome="not_run", reason=str(error))
+        if not isinstance(reply, Tried):
+            raise KernelqualError(f"Try was answered by {type(reply).__name__}; this is a fault of the tool")
+        if reply.fatal:
+            self._lost()
+        return reply
+
+    def _lost(self) -> None:
+        """Note that the device process is gone; the next `_open` starts another and rebuilds from the seeds."""
+        self._seed = None
+        self._restarts += 1
+
+    def _finish(self, info: CandidateInfo, tried: list[Tried]) -> None:
+        """Record a candidate, and those that are the same program."""
+        for twin in self._spec.candidates:
+            if twin.program == info.program:
+                record = combine(twin, tried)
+                if twin is not info:
+                    record = structs.replace(record, same_program_as=info.id, launches=0)
+                self._records[twin.id] = record
+                self._listener.candidate(record)
+
+    def _fixed(self) -> FixedRecord:
+        first = self._broken or self._opened.get(0)
+        if first is None:
+            return FixedRecord(outcome="not_run", reason="not reached")
+        return FixedRecord(
+            outcome=first.outcome,
+            reason=first.reason,
+            config=first.config,
+            output=self._opened[0].output if 0 in self._opened else None,
+            detail=first.detail,
+            launches=sum(opened.launches for opened in self._opened.values()),
+        )
+
+    def _no_baseline(self) -> str:
+        fixed = self._fixed()
+        return f"no baseline: the fixed launch is {fixed.outcome}: {fixed.reason}"
+
+    def _inputs_digest(self) -> str | None:
+        made = [item for seed in sorted(self._opened) for item in self._opened[seed].inputs]
+        if not made:
+            return None
+        lines = "\n".join(f"{item.name} {item.shape} {item.dtype} {item.strides} {item.digest}" for item in made)
+        return f"sha256:{sha256(lines.encode()).hexdigest()}"
+
+
+def _told(death: DeviceProcessError) -> tuple[Outcome, str, dict[str, str | int]]:
+    """Return the outcome, reason and detail of a device process that ended or did not answer."""
+    outcome: Outcome = "timeout" if death.timed_out else "fault"
+    where = f" in phase {death.phase}" if not death.timed_out else ""
+    detail: dict[str, str | int] = {"attempts": "1 of 1", "launches_finished": death.launches}
+    if death.log:
+        detail["log"] = death.log
+    return outcome, f"{death.cause}{where} (1 of 1 attempts, after {death.launches} finished launches)", detail
