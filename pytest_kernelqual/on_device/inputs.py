@@ -1,0 +1,332 @@
+"""What a builder makes its inputs from: seeded tensors that are remembered, and restored before every launch."""
+
+import hashlib
+import json
+import math
+import operator
+import random
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from pytest_kernelqual.errors import InputError
+from pytest_kernelqual.model.messages import InputInfo
+from pytest_kernelqual.on_device import element_types, streams
+from pytest_kernelqual.on_device.forms import Form
+from pytest_kernelqual.on_device.reachable import reachable_tensors
+from pytest_kernelqual.on_device.snapshots import Draw, InputTensor, Memory, digest, fill, placed, storage_id
+
+Allocate = Callable[[tuple[int, ...], tuple[int, ...], torch.dtype], torch.Tensor]
+
+
+class SeededInputs:
+    """Make inputs that depend on `stream` alone: the same bytes on every device, in every process, in any order.
+
+    `seed` (32 bits, derived from the stream) is for generators of the builder's own.
+    """
+
+    def __init__(self, *, stream: str, device: torch.device, interpreted: bool, allocate: Allocate) -> None:
+        """Make inputs on `device` in memory from `allocate(shape, strides, dtype)`."""
+        self.seed = int.from_bytes(hashlib.sha256(f"seed\0{stream}".encode()).digest()[:4], "little")
+        self.device = device
+        self.interpreted = interpreted
+        self._stream = stream
+        self._allocate = allocate
+        self._made = 0
+        self._remembered: dict[str, torch.Tensor] = {}
+        self._inputs: list[InputTensor] = []
+        self._memories: dict[int, Memory] = {}
+        self._described: list[InputInfo] = []
+        self._frozen = False
+
+    def normal(self, shape: Sequence[int], *, mean: float = 0.0, std: float = 1.0, **layout: Any) -> torch.Tensor:
+        """Return normally distributed values; beyond the largest finite value of the dtype they are that value."""
+        mean, std = _finite("mean", mean), _finite("std", std)
+        if std < 0:
+            raise InputError(f"std={std!r} is negative; use a standard deviation of at least 0")
+        form = Form("normal", shape, layout, torch.float32)
+        part = form.real_part("use randint(low, high, shape)")
+        compute = element_types.compute_type(part)
+        mean, std = _rounded("mean", mean, compute), _rounded("std", std, compute)
+        limit = element_types.largest(part)
+        bounded = streams.LARGEST_NORMAL * std + abs(mean) <= limit
+        key = self._key()
+
+        def draw(start: int, count: int) -> torch.Tensor:
+            values = streams.normal(key, start, count, self.device, compute).mul_(std).add_(mean)
+            return values if bounded else values.clamp_(-limit, limit)
+
+        return self._make(form, draw, by_parts=True)
+
+    def uniform(self, shape: Sequence[int], *, low: float = 0.0, high: float = 1.0, **layout: Any) -> torch.Tensor:
+        """Return uniformly distributed values of [low, high), after rounding to the dtype too."""
+        low, high = _finite("low", low), _finite("high", high)
+        form = Form("uniform", shape, layout, torch.float32)
+        part = form.real_part("use randint(low, high, shape)")
+        limit = element_types.largest(part)
+        if not -limit <= low < high <= limit:
+            raise InputError(f"[low={low!r}, high={high!r}) must be within -{limit!r} to {limit!r} and not empty")
+        least, greatest = element_types.least_from(part, low), element_types.greatest_below(part, high)
+        if least > greatest:
+            raise InputError(f"{form.dtype} has no value in [low={low!r}, high={high!r}); take a wider range")
+        compute = element_types.compute_type(part)
+        middle, width = _rounded("low + high", low / 2 + high / 2, compute), _rounded("high - low", high - low, compute)
+        key = self._key()
+
+        def draw(start: int, count: int) -> torch.Tensor:
+            values = streams.symmetric(key, start, count, self.device, compute).mul_(width).add_(middle)
+            return values.clamp_(least, greatest)
+
+        return self._make(form, draw, by_parts=True)
+
+    def randint(self, low: int, high: int, shape: Sequence[int], **layout: Any) -> torch.Tensor:
+        """Return integers of [low, high); InputError where the dtype does not hold each of them exactly."""
+        low, high = _whole("low", low), _whole("high", high)
+        form = Form("randint", shape, layout, torch.int64)
+        if high <= low:
+            raise InputError(f"randint of [low={low}, high={high}) is empty; high must be more than low")
+        form.must_hold(low, high - 1)
+        span = high - low
+        if 1 << 63 < span < 1 << 64:
+            raise InputError(f"high - low = {span} is between 2**63 and 2**64; use at most 2**63, or 2**64")
+        key, first = self._key(), low - (1 << 64) if low >> 63 > 0 else low
+
+        def draw(start: int, count: int) -> torch.Tensor:
+            return streams.integers(key, start, count, self.device, span).add_(first)
+
+        return self._make(form, draw)
+
+    def bernoulli(self, shape: Sequence[int], *, p: float = 0.5, **layout: Any) -> torch.Tensor:
+        """Return true (1 in dtypes other than bool, the default) with probability p."""
+        if not 0 <= _finite("p", p) <= 1:
+            raise InputError(f"p={p!r} must be a probability from 0 to 1")
+        form = Form("bernoulli", shape, layout, torch.bool)
+        form.must_hold(0, 1)
+        key = self._key()
+        return self._make(form, lambda start, count: streams.below(key, start, count, self.device, p))
+
+    def permutation(self, n: int, **layout: Any) -> torch.Tensor:
+        """Return a permutation of 0 .. n-1, n at most 2**32."""
+        form = Form("permutation", (n,), layout, torch.int64)
+        form.must_hold(0, max(form.shape[0] - 1, 0))
+        if form.shape[0] > 1 << 32:
+            raise InputError(f"n={n} is more than 2**32, the most that permutation takes")
+        values = streams.permutation(self._key(), form.shape[0], self.device)
+        return self._make(form, lambda start, count: values[start : start + count])
+
+    def arange(self, n: int, **layout: Any) -> torch.Tensor:
+        """Return 0 .. n-1."""
+        form = Form("arange", (n,), layout, torch.int64)
+        form.must_hold(0, max(form.shape[0] - 1, 0))
+        return self._make(form, lambda start, count: torch.arange(start, start + count, device=self.device))
+
+    def full(self, shape: Sequence[int], value: complex, **layout: Any) -> torch.Tensor:
+        """Return one value everywhere; the default dtype is that of the value: bool, int64, float32 or complex64."""
+        kinds = {bool: torch.bool, int: torch.int64, complex: torch.complex64}
+        form = Form("full", shape, layout, kinds.get(type(value), torch.float32))
+        bits = element_types.bits_of(value, form.dtype)
+        tensor = self._make(form, None)
+        target = element_types.as_bits(tensor.detach())
+        for part, pattern in enumerate(bits):
+            (target if len(bits) == 1 else target[..., part]).fill_(pattern)
+        return tensor
+
+    def zeros(self, shape: Sequence[int], **layout: Any) -> torch.Tensor:
+        """Return zeros, by default of float32."""
+        return self.full(shape, 0, **{"dtype": torch.float32, **layout})
+
+    def ones(self, shape: Sequence[int], **layout: Any) -> torch.Tensor:
+        """Return ones, by default of float32."""
+        return self.full(shape, 1, **{"dtype": torch.float32, **layout})
+
+    def adopt(self, tensor: torch.Tensor, *, name: str | None = None) -> torch.Tensor:
+        """Remember a tensor made otherwise, as it is when the builder returns, and return it."""
+        self._must_be_open("adopt")
+        if not isinstance(tensor, torch.Tensor):
+            raise InputError(f"adopt takes a tensor, not {type(tensor).__name__}")
+        shown = _shown(tensor)
+        if tensor.layout != torch.strided or tensor.is_conj() or tensor.is_neg():
+            raise InputError(f"adopt takes a plain strided tensor; this one ({shown}) is sparse, conjugate or negative")
+        if not self._on_device(tensor):
+            raise InputError(
+                f"adopt: the tensor ({shown}) is on {tensor.device}, expected {self.device}; move it there"
+            )
+        if not tensor.is_leaf:
+            raise InputError(f"adopt: the tensor ({shown}) is a result that autograd follows; adopt its .detach()")
+        known = next((name for name, held in self._remembered.items() if held is tensor), None)
+        if known is None:
+            self._remembered[self._free_name(name)] = tensor
+        elif name not in (None, known):
+            raise InputError(f"adopt: the tensor is remembered as {known!r} already; it cannot be {name!r} as well")
+        return tensor
+
+    def freeze(self, launch: Any) -> None:
+        """Keep the bytes of every input as the builder left them; InputError for a launch that uses other tensors."""
+        self._must_be_open("freeze")
+        owners = {storage_id(tensor): name for name, tensor in self._remembered.items()}
+        known = {id(tensor) for tensor in self._remembered.values()}
+        for path, tensor in reachable_tensors(launch):
+            if id(tensor) in known:
+                continue
+            owner = owners.get(storage_id(tensor))
+            if owner is None:
+                raise InputError(
+                    f"the launch uses a tensor that seeded did not make: `{path}` ({_shown(tensor)}); "
+                    "make it by seeded.* or hand it to seeded.adopt(t, name=...)"
+                )
+            if tensor.is_leaf and tensor.requires_grad:
+                # A torch.nn.Parameter made of an input gathers a gradient of its own.
+                self._remembered[path if path not in self._remembered else f"{path} (of {owner})"] = tensor
+        for name, tensor in self._remembered.items():
+            if not tensor.is_leaf:
+                raise InputError(
+                    f"input {name!r} became a result that autograd follows; change it under torch.no_grad()"
+                )
+            self._inputs.append(self._snapshot(name, tensor))
+        self._frozen = True
+
+    def restore(self) -> None:
+        """Give every input the bytes and metadata that it was frozen with, no gradient, and reset random numbers.
+
+        InputError where a launch has moved the memory of an input.
+        """
+        self._must_be_frozen("restore")
+        with torch.no_grad():
+            for memory in self._memories.values():
+                memory.must_stay()
+                # Through bytes of their own version counter: autograd sees no change of what a graph has saved.
+                memory.live.copy_(memory.pristine)
+            for item in self._inputs:
+                item.repair()
+        torch.manual_seed(self.seed)
+        random.seed(self.seed)
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed(self.seed)
+
+    @property
+    def tensors(self) -> list[InputTensor]:
+        """List the frozen inputs in the order in which they were made."""
+        return self._inputs
+
+    def changed(self) -> list[InputTensor]:
+        """Return the inputs whose addressable bytes, dtype or shape differ from pristine now; one wait for a device.
+
+        InputError where a launch has moved the memory of an input.
+        """
+        self._must_be_frozen("changed")
+        for memory in self._memories.values():
+            memory.must_stay()
+        answers = [item.differs() for item in self._inputs]
+        pending = [answer for answer in answers if isinstance(answer, torch.Tensor)]
+        waited = iter(torch.stack(pending).tolist() if pending else ())
+        found = [next(waited) if isinstance(answer, torch.Tensor) else answer for answer in answers]
+        return [item for item, answer in zip(self._inputs, found, strict=True) if answer]
+
+    def descriptions(self) -> list[InputInfo]:
+        """Describe the pristine inputs, with the SHA-256 of their addressable bytes in row-major order."""
+        self._must_be_frozen("descriptions")
+        self._described = self._described or [
+            InputInfo(
+                name=item.name,
+                shape=list(item.pristine.shape),
+                dtype=_type_name(item.pristine),
+                strides=list(item.pristine.stride()),
+                digest=digest(item.pristine),
+            )
+            for item in self._inputs
+        ]
+        return self._described
+
+    def digest(self) -> str:
+        """Return "sha256:..." of names, shapes, dtypes, strides and bytes of the pristine inputs."""
+        rows = [[info.name, info.shape, info.dtype, info.strides, info.digest] for info in self.descriptions()]
+        return "sha256:" + hashlib.sha256(json.dumps(rows).encode()).hexdigest()
+
+    def _key(self) -> streams.Key:
+        self._must_be_open("make")
+        return streams.Key(self._stream, self._made)
+
+    def _make(self, form: Form, draw: Draw | None, *, by_parts: bool = False) -> torch.Tensor:
+        self._must_be_open("make")
+        name = self._free_name(form.name)
+        tensor = self._allocate(form.shape, form.strides, form.dtype)
+        if tensor._is_view():  # noqa: SLF001 - torch has no public word for it
+            # A view cannot be cut off from autograd again, should a launch write a result into it.
+            tensor = placed(tensor.untyped_storage(), tensor)
+        if draw is not None:
+            fill(torch.view_as_real(tensor) if by_parts and form.dtype.is_complex else tensor, draw)
+        self._made += 1
+        self._remembered[name] = tensor.requires_grad_(form.requires_grad)
+        return tensor
+
+    def _free_name(self, name: str | None) -> str:
+        if name is None:
+            name = f"input{len(self._remembered)}"
+        if not isinstance(name, str) or not name:
+            raise InputError(f"name={name!r} must be a string that is not empty")
+        if name in self._remembered:
+            raise InputError(f"two inputs are named {name!r}; give each a name of its own")
+        return name
+
+    def _on_device(self, tensor: torch.Tensor) -> bool:
+        if tensor.device.type == "cpu" and tensor.dim() == 0:
+            return True  # a scalar that kernels take by value
+        if tensor.device.type != self.device.type or tensor.device.type == "cpu":
+            return tensor.device.type == self.device.type
+        index = self.device.index
+        return tensor.device.index == (
+            torch.get_device_module(self.device).current_device() if index is None else index
+        )
+
+    def _snapshot(self, name: str, tensor: torch.Tensor) -> InputTensor:
+        storage = tensor.untyped_storage()
+        memory = self._memories.get(storage_id(tensor))
+        if memory is None:
+            live = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
+            memory = Memory(name, storage, storage.data_ptr(), live, live.clone())
+            self._memories[storage_id(tensor)] = memory
+        pristine = placed(memory.pristine.untyped_storage(), tensor)
+        return InputTensor(name, tensor, pristine, tensor.detach(), tensor.requires_grad)
+
+    def _must_be_open(self, what: str) -> None:
+        if self._frozen:
+            raise InputError(f"cannot {what} inputs after the builder returned; make all of them in the builder")
+
+    def _must_be_frozen(self, what: str) -> None:
+        if not self._frozen:
+            raise InputError(f"cannot tell {what} before freeze(launch)")
+
+
+def _type_name(tensor: torch.Tensor) -> str:
+    return str(tensor.dtype).removeprefix("torch.")
+
+
+def _shown(tensor: torch.Tensor) -> str:
+    return f"shape {tuple(tensor.shape)}, {_type_name(tensor)}, {tensor.device}"
+
+
+def _whole(what: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InputError(f"{what}={value!r} must be a whole number") from None
+
+
+def _finite(what: str, value: Any) -> float:
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{what}={value!r} must be a finite number")
+    return number
+
+
+def _rounded(what: str, value: float, dtype: torch.dtype) -> float:
+    """Return `value` rounded to `dtype` here, so that no device rounds it in a way of its own."""
+    rounded = float(torch.tensor(value, dtype=torch.float64).to(dtype).item())
+    if not math.isfinite(rounded):
+        raise InputError(f"{what} = {value!r} is too large for {dtype}, in which values are drawn")
+    return rounded
