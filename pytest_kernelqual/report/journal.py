@@ -5,7 +5,7 @@ A session folder holds `plan.json`, written once, and one append-only `<worker>.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -237,21 +237,25 @@ def _ends_torn(descriptor: int) -> bool:
     return size > 0 and os.pread(descriptor, 1, size - 1) != b"\n"
 
 
-def recover(folder: PathText) -> Recovered:
+def recover(
+    folder: PathText, *, plan: Plan | None = None, finished: Mapping[str, CaseRecord] | None = None
+) -> Recovered:
     """Return kernels in planned order, environment, node ids, and why the run is incomplete (empty when it is not).
 
     Finished cases stand as they are.
     In others what was journalled stands, and the rest is `not_run`.
     Lines that cannot be read are left out and named among the reasons.
+    A process that still lives gives its `plan` and the cases that it knows to be finished, by node id.
 
     Raises:
         DocumentError: The folder has no readable plan.
     """
-    plan = read_plan(folder)
+    plan = plan or read_plan(folder)
     found = _Found(reasons=list(plan.incomplete_because))
     for path in sorted(Path(folder).glob("*.jsonl"), key=lambda path: (len(path.name), path.name)):
         for line in _lines(path, found.reasons):
             found.add(line)
+    found.cases.update(finished or {})
     kernels = [
         KernelRecord(
             kernel=kernel.kernel,

@@ -1,7 +1,9 @@
 """Plain ASCII text for terminals: the summary of a document and the failure message of one item."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from textwrap import wrap
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,6 +26,8 @@ NARROWEST = 60
 
 _LONGEST_NAME = 60
 _LONGEST_REASON = 300
+_NARROWEST_COLUMN = 20
+_GAP = 4
 _GROUPS_OF_A_KERNEL = 8
 _GROUPS_OF_A_SECTION = 60
 _LINES_OF_A_FAILURE = 12
@@ -46,7 +50,7 @@ def summary(document: Document, *, width: int = 100) -> str:
         _section("fixed launches that cannot serve as reference", _fixed_failures(kernels), width),
         _section("cases that fail for another reason", _other_failures(kernels), width),
         _section("failing candidates", _candidates(kernels, failing=True), width),
-        _section("recorded, not failing", _candidates(kernels, failing=False), width),
+        _section("recorded, not failing", _candidates(kernels, failing=False), width, compact=True),
     ]
     return "\n\n".join(section for section in sections if section)
 
@@ -101,17 +105,18 @@ def clean(text: str, limit: int) -> str:
 
 def _header(document: Document, width: int) -> str:
     controls = document.controls
+    reasons = document.incomplete_because
     lines = [
         *_environment(document.environment),
         f"compared: {_count(controls.compared, 'candidate run')} of {_count(controls.pairs, 'kernel and config pair')}",
-        f"report: {'complete' if document.complete else 'INCOMPLETE'}, {document.digest}",
+        "report: complete" if document.complete else "report: INCOMPLETE",
+        *(f"  {clean(reason, width - 2)}" for reason in reasons[:_GROUPS_OF_A_KERNEL]),
     ]
-    lines = [clean(line, width) for line in lines]
-    reasons = document.incomplete_because
-    lines += [f"  {clean(reason, width - 2)}" for reason in reasons[:_GROUPS_OF_A_KERNEL]]
     if len(reasons) > _GROUPS_OF_A_KERNEL:
         lines.append(f"  and {_count(len(reasons) - _GROUPS_OF_A_KERNEL, 'more reason')}")
-    return "\n".join(lines)
+    lines = [line if line.startswith("  ") else clean(line, width) for line in lines]
+    # Never cut: it is what two machines compare.
+    return "\n".join([*lines, f"digest: {clean(document.digest, _LONGEST_REASON)}"])
 
 
 def _environment(environment: Environment | None) -> list[str]:
@@ -140,37 +145,40 @@ def _environment(environment: Environment | None) -> list[str]:
 def _table(kernels: Sequence[KernelRecord], width: int) -> str:
     if not kernels:
         return "no kernels"
-    counts = [_counts(kernel) for kernel in kernels]
-    occurring = [outcome for outcome in OUTCOMES if outcome == "qualified" or any(row.get(outcome) for row in counts)]
-    columns = ["cases", "candidates", *occurring]
-    rows = [
-        [_kernel_name(kernel), *(str(row.get(column, 0) or _ZERO.get(column, "")) for column in columns)]
-        for kernel, row in zip(kernels, counts, strict=True)
+    rows = [(_kernel_name(kernel), _counts(kernel)) for kernel in kernels]
+    total: Counter[str] = sum((counts for _, counts in rows), Counter())
+    if len(rows) > 1:
+        rows.append((f"all {len(rows)}", total))
+    others = [outcome for outcome in OUTCOMES if total[outcome] and outcome != "qualified"]
+    columns = ["kernel", "cases", "candidates", "qualified"]
+    cells = [[name, *(str(counts[column]) for column in columns[1:])] for name, counts in rows]
+    by_column = [
+        [*cell, *(str(counts[outcome] or "") for outcome in others)]
+        for cell, (_, counts) in zip(cells, rows, strict=True)
     ]
-    if len(kernels) > 1:
-        totals = [sum(row.get(column, 0) for row in counts) for column in columns]
-        rows.append([f"all {len(kernels)}", *map(str, totals)])
-    table = _tabulated(["kernel", *columns], rows)
-    if max(map(len, table.splitlines())) > width:
-        table = _tabulated(["kernel", *(column.replace("_", "\n") for column in columns)], rows)
-    return table
-
-
-_ZERO = {"cases": "0", "candidates": "0", "qualified": "0"}
-
-
-def _tabulated(headers: list[str], rows: list[list[str]]) -> str:
-    return tabulate(
-        rows, headers, tablefmt="simple", disable_numparse=True, colalign=("left", *("right" for _ in headers[1:]))
+    table = _tabulated([*columns, *others], by_column)
+    if max(map(len, table.splitlines())) <= width:
+        return table
+    told = [", ".join(f"{counts[outcome]} {outcome}" for outcome in others if counts[outcome]) for _, counts in rows]
+    narrow = len(_tabulated(columns, cells).splitlines()[0])
+    room = max(width - narrow - _GAP, _NARROWEST_COLUMN)
+    return _tabulated(
+        [*columns, "other outcomes"],
+        [[*cell, "\n".join(wrap(text, room))] for cell, text in zip(cells, told, strict=True)],
     )
 
 
-def _counts(kernel: KernelRecord) -> dict[str, int]:
-    counts = {"cases": len(kernel.cases), "candidates": 0}
+def _tabulated(headers: list[str], rows: list[list[str]]) -> str:
+    align = ["right" if header in {"cases", "candidates", "qualified", *OUTCOMES} else "left" for header in headers]
+    return tabulate(rows, headers, tablefmt="simple", disable_numparse=True, colalign=align)
+
+
+def _counts(kernel: KernelRecord) -> Counter[str]:
+    """Count cases, candidates of all cases, and candidates by outcome."""
+    counts = Counter({"cases": len(kernel.cases)})
     for case in kernel.cases:
         counts["candidates"] += len(case.candidates)
-        for record in case.candidates:
-            counts[record.outcome] = counts.get(record.outcome, 0) + 1
+        counts.update(record.outcome for record in case.candidates)
     return counts
 
 
@@ -232,32 +240,41 @@ def _entry(kernel: KernelRecord, case: CaseRecord, name: str, outcome: str, why:
     return _Entry(clean(kernel.kernel, _LONGEST_NAME), clean(case.id, _LONGEST_NAME), name, outcome, why)
 
 
-def _section(title: str, entries: Iterable[_Entry], width: int) -> str:
-    """Return a titled list of entries, equal ones of a kernel together; empty where there are none."""
-    groups: dict[tuple[str, str, str], list[_Entry]] = {}
+def _section(title: str, entries: Iterable[_Entry], width: int, *, compact: bool = False) -> str:
+    """Return a titled list of entries, empty where there are none.
+
+    Equal entries of a kernel stand together; when `compact`, so do those that differ in their reason only.
+    """
+    groups: dict[str, dict[tuple[str, str], list[_Entry]]] = {}
     for entry in entries:
-        groups.setdefault((entry.kernel, entry.outcome, entry.why), []).append(entry)
+        key = (entry.outcome, "" if compact else entry.why)
+        groups.setdefault(entry.kernel, {}).setdefault(key, []).append(entry)
     if not groups:
         return ""
-    lines = [f"{title} ({sum(map(len, groups.values()))})"]
-    shown: dict[str, int] = {}
+    lines = []
     hidden: dict[str, int] = {}
-    for (kernel, outcome, why), group in groups.items():
-        if shown.get(kernel, 0) >= _GROUPS_OF_A_KERNEL or sum(shown.values()) >= _GROUPS_OF_A_SECTION:
-            hidden[kernel] = hidden.get(kernel, 0) + len(group)
-            continue
-        shown[kernel] = shown.get(kernel, 0) + 1
-        lines += _grouped(kernel, outcome, why, group, width)
+    # Every kernel gets a line, and none fills the screen.
+    share = max(1, min(_GROUPS_OF_A_KERNEL, _GROUPS_OF_A_SECTION // len(groups)))
+    for kernel, of_kernel in groups.items():
+        for number, group in enumerate(of_kernel.values()):
+            if number < share:
+                lines += _grouped(group, width)
+            else:
+                hidden[kernel] = hidden.get(kernel, 0) + len(group)
     if hidden:
         told = [f"{number} of {kernel}" for kernel, number in hidden.items()]
         lines.append(f"  {clean(f'and {sum(hidden.values())} more: {_and_more(told, 3)}', width - 2)}")
-    return "\n".join(lines)
+    total = sum(len(group) for of_kernel in groups.values() for group in of_kernel.values())
+    return "\n".join([f"{title} ({total})", *lines])
 
 
-def _grouped(kernel: str, outcome: str, why: str, group: list[_Entry], width: int) -> list[str]:
+def _grouped(group: list[_Entry], width: int) -> list[str]:
+    kernel, outcome = group[0].kernel, group[0].outcome
     cases = list(dict.fromkeys(entry.case for entry in group if entry.case))
     names = list(dict.fromkeys(entry.name for entry in group if entry.name))
-    where = kernel + (f"[{cases[0]}]" if cases else "") + (f" and {len(cases) - 1} more" if len(cases) > 1 else "")
+    reasons = list(dict.fromkeys(entry.why for entry in group))
+    why = reasons[0] + (f" (and {_count(len(reasons) - 1, 'other reason')})" if len(reasons) > 1 else "")
+    where = f"{kernel}[{_and_more(cases)}]" if cases else kernel
     head = f"{where} {_and_more(names)}" if names else where
     one_line = f"  {_joined(head, outcome, why)}"
     if len(one_line) <= width:
