@@ -1,0 +1,18 @@
+"""Force a config onto the launches of a Triton kernel, prove that they carried it, and name how a launch failed."""
+
+from pytest_kernelqual.launch.failures import classify
+from pytest_kernelqual.launch.forcing import observed
+from pytest_kernelqual.launch.kernels import KernelInfo, check_config, describe_kernel, interpreted, is_kernel
+from pytest_kernelqual.launch.proof import Launch, Launches
+
+__all__ = [
+    "KernelInfo",
+    "Launch",
+    "Launches",
+    "check_config",
+    "classify",
+    "describe_kernel",
+    "interpreted",
+    "is_kernel",
+    "observed",
+]
