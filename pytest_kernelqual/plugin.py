@@ -1,4 +1,4 @@
-"""The entry point of the pytest plugin: options, ini values and the marker; everything else loads under --kernelqual."""
+"""The entry point of the pytest plugin: options, ini values, the marker; all else loads under --kernelqual."""
 
 import fnmatch
 from pathlib import Path
@@ -48,7 +48,11 @@ _VALUES = (
     ("json", "PATH", "where to write the report; default qualified-configurations.json in the root folder"),
     ("run-timeout", "SECONDS", "limit of one launch; default 60"),
     ("compile-timeout", "SECONDS", "limit of compiling one candidate; default 120"),
-    ("start-timeout", "SECONDS", "limit of starting the device process, of importing a file, of building inputs; default 300"),
+    (
+        "start-timeout",
+        "SECONDS",
+        "limit of starting the device process, of importing a file, of building inputs; default 300",
+    ),
 )
 
 
@@ -68,7 +72,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
         paths = [str(root / path) for path in wanted if (root / path).exists()]
         if not paths:
             raise pytest.UsageError(
-                f"--kernelqual: none of kernelqual_paths ({' '.join(wanted)}) exists in {root}; give a path or set the ini value"
+                f"--kernelqual: none of kernelqual_paths ({' '.join(wanted)}) exists in {root}; "
+                "give a path or set the ini value"
             )
         args[:0] = paths
         known.file_or_dir.extend(paths)
@@ -91,7 +96,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and under --kernelqual the rest of the plugin."""
     config.addinivalue_line(
         "markers",
-        'kernelqual(spec): qualification test of a spec, given as the object or as "path::name"; runs under --kernelqual',
+        'kernelqual(spec): qualify a spec, given as the object or as "path::name", in a test run under --kernelqual',
     )
     if config.option.kernelqual:
         from pytest_kernelqual.hooks import register  # noqa: PLC0415 - nothing of it loads without the option

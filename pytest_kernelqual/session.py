@@ -16,13 +16,12 @@ from pytest_kernelqual.model.messages import (
     Opened,
     Output,
     OutputBytes,
-    Progress,
     ReadOutput,
     SpecInfo,
     Tried,
     Try,
 )
-from pytest_kernelqual.model.outcome import Outcome
+from pytest_kernelqual.model.outcome import Outcome, Phase
 from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, FixedRecord
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.processes.device import Device, Limits
@@ -186,7 +185,7 @@ class CaseSession:
         except DeviceProcessError as death:
             self._lost()
             outcome, reason, detail = _told(death)
-            phase = "compile" if death.phase == "compile" else "run"
+            phase: Phase = "compile" if death.phase == "compile" else "run"
             return Tried(outcome=outcome, reason=reason, phase=phase, detail=detail, launches=death.launches)
         except KernelqualError as error:
             return Tried(outcome="not_run", reason=str(error))

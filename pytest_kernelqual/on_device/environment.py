@@ -82,7 +82,7 @@ def read_environment(device: Device, settings: Settings, *, seeds: int, repeats:
         device=_descriptor(device),
         driver=_driver(device),
         runtime=_runtime(device),
-        torch=torch.__version__,
+        torch=str(torch.__version__),
         triton=_version("triton", "pytorch-triton-rocm", "pytorch-triton"),
         python=platform.python_version(),
         kernelqual=_version("pytest-kernelqual"),

@@ -43,10 +43,8 @@ class Loader:
     def find(self, path: str, name: str) -> KernelSpec:
         """Return the spec called `name` in the file; DeclarationError when there is none or it is wrong."""
         module = self._module(path)
-        spec = next(
-            (spec for spec in _specs(module) if spec.name == name and getattr(module, name, None) is spec), None
-        )
-        if spec is None:
+        spec = module.__dict__.get(name)
+        if not isinstance(spec, KernelSpec):
             names = ", ".join(spec.name for spec in _specs(module)) or "none"
             raise DeclarationError(f"{path} has no spec {name!r}; specs: {names}")
         if spec.error:
@@ -75,9 +73,9 @@ class Loader:
             by = f"line {shown.line}" if isinstance(shown, KernelSpec) else f"a {type(shown).__name__}"
             problem = f"the spec {spec.name!r} of line {spec.line} is shadowed by {by} of the same name; rename one"
             return SpecInfo(name=spec.name, line=spec.line, problem=problem)
+        if spec.error:
+            return SpecInfo(name=spec.name, line=spec.line, problem=spec.error)
         try:
-            if spec.error:
-                raise DeclarationError(spec.error)
             checked = _Checked.of(spec)
             return SpecInfo(
                 name=spec.name,
@@ -159,7 +157,8 @@ def _without_kernel(spec: KernelSpec) -> tuple[Config, ...]:
 def _grid_problem(spec: KernelSpec, info: KernelInfo) -> str | None:
     unknown = [name for name in spec.grid_independent if name not in info.parameters]
     if unknown:
-        return f"grid_independent names {unknown[0]!r}, which is no meta-parameter of {info.name}: {', '.join(info.parameters)}"
+        known = ", ".join(info.parameters)
+        return f"grid_independent names {unknown[0]!r}, which is no meta-parameter of {info.name}: {known}"
     return None
 
 

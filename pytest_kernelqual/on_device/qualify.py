@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -181,10 +181,13 @@ class OpenCase:
                 launches.prove()
             self._launched += 1
             self._check_damage(config)
-            outputs = collect(returned, self.inputs.tensors, self.inputs.changed_names() | self._mutated)
+            changed = self._changed()
+            outputs = collect(returned, self.inputs.tensors, changed | self._mutated)
             return _Run(outputs, launches.launches)
 
-    def _observed(self, config: Config | None) -> Any:
+    def _observed(self, config: Config | None) -> AbstractContextManager[Launches]:
+        if self._spec.kernel is None:
+            return nullcontext(Launches(kernel="", config=config))
         return observed(
             self._spec.kernel,
             config,
@@ -200,10 +203,13 @@ class OpenCase:
         if config is not None:
             damage += [
                 f"{name} was changed, which the fixed launch leaves alone"
-                for name in sorted(self.inputs.changed_names() - self._mutated)
+                for name in sorted(self._changed() - self._mutated)
             ]
         if damage:
             raise _LaunchFailed("out_of_bounds_write", damage[0], {"damage": damage})
+
+    def _changed(self) -> frozenset[str]:
+        return frozenset(f"input {item.name}" for item in self.inputs.changed())
 
     def _judge(self, runs: list[_Run], fixed: _Run) -> Tried:
         equal = [same(fixed.outputs, run.outputs) for run in runs]
@@ -326,7 +332,8 @@ def _mismatch_in_words(found: Mismatch) -> str:
     if found.max_absolute is not None:
         size.append(f"max |difference| {found.max_absolute:.3g}")
     return (
-        f"{found.output}: {found.differing} of {found.elements} elements differ, first at {tuple(found.first_index or ())}: "
+        f"{found.output}: {found.differing} of {found.elements} elements differ, "
+        f"first at {tuple(found.first_index or ())}: "
         f"expected {found.expected}, got {found.actual} ({', '.join([*size, found.diagnosis])})"
     )
 

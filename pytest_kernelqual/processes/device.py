@@ -21,9 +21,11 @@ class Limits(NamedTuple):
 
 
 class Device(Protocol):
-    """Something that answers requests; `DeviceProcessError` when it ended or had to be ended, and may be asked again."""
+    """Something that answers requests, and may be asked again after a `DeviceProcessError`: it ended or was ended."""
 
-    last_error: BaseException | None
+    @property
+    def last_error(self) -> BaseException | None:
+        """Return what the last builder or launch raised, where its frames are at hand."""
 
     def hello(self) -> Hello:
         """Start if need be, and return what it runs on; SettingsError when the asked device is not there."""

@@ -39,8 +39,6 @@ _BOOTSTRAP = (
 class DeviceProcess:
     """Own one device process at a time: started when first asked, started again after it died."""
 
-    last_error: BaseException | None = None
-
     def __init__(self, settings: Settings) -> None:
         """Keep the settings; nothing is started yet."""
         self._settings = settings
@@ -52,6 +50,11 @@ class DeviceProcess:
         # Unnamed, so that nothing is left behind however the run ends.
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this object
         self._log_read = 0
+
+    @property
+    def last_error(self) -> BaseException | None:
+        """Return None: exceptions stay in the device process."""
+        return None
 
     def hello(self) -> Hello:
         """Start if need be, and return what the process runs on."""
@@ -198,10 +201,7 @@ class DeviceProcess:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 code = process.wait(_CLOSE_S)
         self.kill()
-        if silence.timed_out:
-            cause = f"no answer within {limits.of(phase):g} s in phase {phase}"
-        else:
-            cause = _cause(code)
+        cause = f"no answer within {limits.of(phase):g} s in phase {phase}" if silence.timed_out else _cause(code)
         return DeviceProcessError(cause, phase=phase, launches=launches, timed_out=silence.timed_out, log=self.log())
 
     def _disconnect(self) -> None:

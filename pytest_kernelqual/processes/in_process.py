@@ -2,14 +2,18 @@
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from pytest_kernelqual.errors import KernelqualError, SettingsError
 from pytest_kernelqual.model.messages import Hello, Progress, Refused, Reply, Request
 from pytest_kernelqual.model.settings import Settings
-from pytest_kernelqual.on_device.main import Server
+from pytest_kernelqual.on_device.main import prepare
 from pytest_kernelqual.processes.device import Limits, OnProgress
+
+if TYPE_CHECKING:  # importing it imports triton, which must wait until the interpreter is chosen
+    from pytest_kernelqual.on_device.server import Server
 
 
 class InProcessDevice:
@@ -19,8 +23,8 @@ class InProcessDevice:
         """Refuse every device but the interpreter: a fault on a GPU would take pytest with it."""
         if settings.device not in ("auto", "interpreter"):
             raise SettingsError(
-                f"--kernelqual-in-process runs the Triton interpreter only, and device {settings.device!r} was asked for; "
-                "leave one of the two out"
+                "--kernelqual-in-process runs the Triton interpreter only, and device "
+                f"{settings.device!r} was asked for; leave one of the two out"
             )
         if "triton" in sys.modules and os.environ.get("TRITON_INTERPRET") != "1":
             raise SettingsError(
@@ -28,24 +32,24 @@ class InProcessDevice:
                 "set TRITON_INTERPRET=1 in the environment"
             )
         self._settings = settings
-        self._server: Server | None = None
+        self._server: tuple[Server, Hello] | None = None
         self._on_progress: OnProgress | None = None
 
     @property
     def last_error(self) -> BaseException | None:
         """Return the exception of the last builder or launch that raised, with its frames."""
-        opened = self._server.open_case if self._server is not None else None
+        opened = self._server[0].open_case if self._server is not None else None
         return opened.last_error if opened is not None else None
 
     def hello(self) -> Hello:
         """Choose the interpreter and return it."""
-        return self._serving().hello()
+        return self._prepared()[1]
 
     def ask(self, request: Request, limits: Limits, on_progress: OnProgress | None = None) -> Reply:
         """Answer at once; `limits` are not applied, as a person may be looking at a breakpoint."""
         del limits
         self._on_progress = on_progress
-        reply = self._serving().answer(request)
+        reply = self._prepared()[0].answer(request)
         if isinstance(reply, Refused):
             raise KernelqualError(reply.message)
         return reply
@@ -58,9 +62,9 @@ class InProcessDevice:
         """Forget the open case."""
         self._server = None
 
-    def _serving(self) -> Server:
+    def _prepared(self) -> "tuple[Server, Hello]":
         if self._server is None:
-            self._server = Server(structs.replace(self._settings, device="interpreter"), self._pass_on)
+            self._server = prepare(structs.replace(self._settings, device="interpreter"), self._pass_on)
         return self._server
 
     def _pass_on(self, reply: Reply) -> None:

@@ -1,0 +1,36 @@
+"""The plugin under --kernelqual: pytest's hooks, and nothing that pytest does not need to know."""
+
+from typing import Any
+
+import pytest
+
+from pytest_kernelqual.errors import KernelqualError
+from pytest_kernelqual.hooks.collection import Collection
+from pytest_kernelqual.hooks.distribution import Distribution
+from pytest_kernelqual.hooks.fixtures import Fixtures
+from pytest_kernelqual.hooks.options import read_settings, report_path
+from pytest_kernelqual.hooks.results import Results
+from pytest_kernelqual.hooks.run import RUN, Run
+from pytest_kernelqual.report.document import check_writable
+
+
+def register(config: pytest.Config) -> None:
+    """Check the options and register the plugin's parts; a wrong option is a usage error before anything runs."""
+    if getattr(config.option, "benchmark_only", False):
+        raise pytest.UsageError("--benchmark-only would skip every qualification item; leave it out under --kernelqual")
+    workerinput: dict[str, Any] | None = getattr(config, "workerinput", None)
+    try:
+        settings = read_settings(config, visible_device=(workerinput or {}).get("kernelqual_device"))
+        path = report_path(config)
+        if workerinput is None and not config.option.collectonly:
+            check_writable(path)
+    except KernelqualError as error:
+        raise pytest.UsageError(f"--kernelqual: {error}") from None
+    run = Run(settings, path, worker=(workerinput or {}).get("workerid", "main"))
+    config.stash[RUN] = run
+    manager = config.pluginmanager
+    manager.register(Collection(config, run), "kernelqual-collection")
+    manager.register(Fixtures(config, run), "kernelqual-fixtures")
+    if workerinput is None:
+        manager.register(Results(config, run), "kernelqual-results")
+        manager.register(Distribution(config, run), "kernelqual-distribution")

@@ -1,0 +1,44 @@
+"""pytest-xdist: hand devices to workers, and tell of workers that died."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from pytest_kernelqual.hooks.run import Run
+from pytest_kernelqual.plugin import DEFAULT_PATHS
+
+
+class Distribution:
+    """Hooks of xdist's controller."""
+
+    def __init__(self, config: pytest.Config, run: Run) -> None:
+        """Keep the run; devices are looked for when the first worker starts."""
+        self._config = config
+        self._run = run
+        self._devices: list[str] | None = None
+        self._given: dict[str, str] = {}
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: Any) -> None:
+        """Tell a new worker its device: the least used, so that a replacement gets the device of the one that died."""
+        node.workerinput["kernelqual_default_paths"] = self._config.stash.get(DEFAULT_PATHS, False)
+        device = self._least_used()
+        if device is not None:
+            self._given[node.gateway.id] = device
+            node.workerinput["kernelqual_device"] = device
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: Any) -> None:
+        """Take back the device of a worker that ended."""
+        del error
+        self._given.pop(node.gateway.id, None)
+
+    def _least_used(self) -> str | None:
+        if self._run.settings.device == "interpreter":
+            return None
+        if self._devices is None:
+            self._devices = self._run.device.hello().devices
+            self._run.close()
+        used = Counter(self._given.values())
+        return min(self._devices, key=lambda device: used[device], default=None)

@@ -1,0 +1,196 @@
+"""Fixtures: handles on a case whose tensors live in the device process."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import structs
+
+from pytest_kernelqual.errors import DeclarationError
+from pytest_kernelqual.hooks.planning import kernel_nodeid
+from pytest_kernelqual.hooks.progress import Progress
+from pytest_kernelqual.hooks.run import Declared, Run, Target
+from pytest_kernelqual.model.config import Config
+from pytest_kernelqual.model.messages import CandidateInfo, InputInfo, OutputBytes
+from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, FixedRecord, KernelRecord
+from pytest_kernelqual.report.text import failure_text
+from pytest_kernelqual.session import CaseSession
+
+# What makereport takes from an item: the kernel without cases, and the case as it stands then.
+RECORDS = pytest.StashKey[Callable[[], KernelRecord]]()
+
+
+class Seeds:
+    """The handle `seeded`: what the builder made for the first input set, as data."""
+
+    def __init__(self, session: CaseSession, seed: int) -> None:
+        """Keep where to ask; `seed` is the run's."""
+        self.seed = seed
+        self._session = session
+
+    @property
+    def inputs(self) -> list[InputInfo]:
+        """Return name, shape, dtype, strides in elements and digest of each input."""
+        return self._session.inputs()
+
+
+class Declaration:
+    """The test of a spec that cannot be used."""
+
+    kernelqual_declared: Declared
+
+    def test_declaration(self) -> None:
+        """Fail with what is wrong with the declaration."""
+        pytest.fail(self.kernelqual_declared.spec.problem, pytrace=False)
+
+
+class Qualification:
+    """The tests of a spec."""
+
+    def test_candidates(self, kernelqual_session: Any) -> None:
+        """Run every candidate on the same inputs and compare its bytes with the fixed launch."""
+        kernelqual_session.qualify_all()
+
+
+class ItemSession:
+    """One item's case: runs it, journals it, and says whether the item passes."""
+
+    def __init__(self, run: Run, item: pytest.Item, target: Target, *, progress: Progress) -> None:
+        """Keep the case; nothing runs yet."""
+        if target.case is None:
+            raise DeclarationError("the item has no case")
+        self._run = run
+        self._item = item
+        self._target = target
+        self._progress = progress
+        self._record: CaseRecord | None = None
+        self.case = CaseSession(
+            target.declared.path,
+            target.declared.spec,
+            target.case,
+            device=run.device,
+            settings=run.settings,
+            listener=self,
+        )
+
+    def qualify_all(self) -> None:
+        """Run the whole case and fail the test with its failures."""
+        self._run.environment()
+        record = self.case.run()
+        self._record = record
+        if not record.passed:
+            error = self._run.device.last_error
+            if error is not None:
+                raise error  # in-process: a debugger wants the frames of the kernel, not ours
+            pytest.fail(failure_text(record), pytrace=False)
+
+    def qualify(self, config: Config) -> CandidateRecord:
+        """Qualify one config for a hand-written test."""
+        if not isinstance(config, Config):
+            raise TypeError(f"qualify() takes a Config, not {config!r}")
+        problem = config.problem()
+        if problem:
+            raise DeclarationError(problem)
+        return self.case.qualify(CandidateInfo(id=config.id, config=dict(config), program=config.id))
+
+    def kernel_record(self) -> KernelRecord:
+        """Return the item's record as it stands."""
+        spec = self._target.declared.spec
+        record = self._record or self.case.record()
+        return KernelRecord(
+            kernel=spec.name,
+            nodeid=kernel_nodeid(self._item),
+            screen=spec.screen,
+            notes=spec.notes,
+            cases=[structs.replace(record, nodeid=self._item.nodeid)],
+        )
+
+    def fixed(self, record: FixedRecord) -> None:
+        """Journal the fixed launch."""
+        self._run.journal.fixed(self._item.nodeid, record)
+
+    def candidate(self, record: CandidateRecord) -> None:
+        """Journal a candidate."""
+        self._run.journal.candidate(self._item.nodeid, record)
+
+    def progress(self, candidate: str, done: int, total: int) -> None:
+        """Show which candidate is running."""
+        self._progress.show(f"{done + 1}/{total} {candidate}")
+
+
+class Fixtures:
+    """Fixtures of items of ours, and of hand-written tests marked `kernelqual`."""
+
+    def __init__(self, config: pytest.Config, run: Run) -> None:
+        """Keep the run."""
+        self._config = config
+        self._run = run
+
+    @pytest.fixture
+    def kernel_case(self, request: pytest.FixtureRequest) -> Any:
+        """The case under test: `id`, `axes`, `key`."""
+        target = self._target(request)
+        return target.case
+
+    @pytest.fixture
+    def kernelqual_session(self, request: pytest.FixtureRequest, kernel_case: Any) -> Iterator[ItemSession]:
+        """What the other fixtures are made of."""
+        del kernel_case
+        item: pytest.Item = request.node
+        with Progress(self._config) as progress:
+            session = ItemSession(self._run, item, self._target(request), progress=progress)
+            item.stash[RECORDS] = session.kernel_record
+            yield session
+
+    @pytest.fixture
+    def candidates(self, request: pytest.FixtureRequest, kernel_case: Any) -> list[Config]:
+        """The candidate configs of the spec, in declared order."""
+        del kernel_case
+        return [Config(info.config) for info in self._target(request).declared.spec.candidates]
+
+    @pytest.fixture
+    def qualify(self, kernelqual_session: ItemSession) -> Callable[[Config], CandidateRecord]:
+        """A function that qualifies one config and returns its record."""
+        self._run.environment()
+        return kernelqual_session.qualify
+
+    @pytest.fixture
+    def fixed_launch(self, kernelqual_session: ItemSession) -> Callable[[], list[OutputBytes]]:
+        """A function that returns the fixed launch's outputs as host bytes."""
+        self._run.environment()
+        return kernelqual_session.case.fixed_output
+
+    @pytest.fixture
+    def seeded(self, kernelqual_session: ItemSession) -> Seeds:
+        """What the builder made: the seed and each input's shape, dtype, strides and digest."""
+        return Seeds(kernelqual_session.case, self._run.settings.seed)
+
+    def _target(self, request: pytest.FixtureRequest) -> Target:
+        callspec = getattr(request.node, "callspec", None)
+        given = callspec.params.get("kernel_case") if callspec is not None else None
+        if isinstance(given, Target):
+            return given
+        problem = getattr(given, "problem", None) or (
+            "this test asks for a kernelqual fixture and has no marker; add @pytest.mark.kernelqual(spec)"
+        )
+        pytest.fail(problem, pytrace=False)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+        """Hang the records and the device's log on the report; under xdist they travel with it."""
+        report: pytest.TestReport = yield
+        if call.when == "call" or report.failed:
+            attach(self._run, item, report)
+        return report
+
+
+def attach(run: Run, item: pytest.Item, report: pytest.TestReport) -> None:
+    """Put the item's record on its report as one ASCII string, and the finished case into the journal."""
+    make = item.stash.get(RECORDS, None)
+    if make is not None:
+        record = make()
+        text = msgspec.json.encode(record).decode("ascii", "backslashreplace")
+        report.kernelqual = text  # type: ignore[attr-defined]  # extra attributes of reports travel
+        for case in record.cases:
+            run.journal.case(case.nodeid, case)

@@ -1,0 +1,96 @@
+"""Options and ini values as settings; each wrong value is one clear error."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar, cast, get_args
+
+import pytest
+
+from pytest_kernelqual.errors import SettingsError
+from pytest_kernelqual.model.outcome import OUTCOMES
+from pytest_kernelqual.model.settings import MIN_REPEATS, ImportMode, Settings
+
+_T = TypeVar("_T")
+
+_MAX_SEED = 2**63 - 1
+_MAX_COUNT = 10_000
+_MAX_SECONDS = 7 * 24 * 3600.0
+
+
+def read_settings(config: pytest.Config, *, visible_device: str | None = None) -> Settings:
+    """Return the settings of the run; SettingsError shows the option, the value seen and the limit."""
+    import_mode = str(config.getoption("importmode"))
+    if import_mode not in get_args(ImportMode):
+        raise SettingsError(f"--import-mode={import_mode} is not supported; use {', '.join(get_args(ImportMode))}")
+    return Settings(
+        root_dir=str(config.rootpath),
+        import_mode=cast("ImportMode", import_mode),
+        device=_value(config, "device", _device, "auto"),
+        visible_device=visible_device,
+        seed=_value(config, "seed", _count(0, _MAX_SEED), 0),
+        seeds=_value(config, "seeds", _count(1, _MAX_COUNT), None),
+        repeats=_value(config, "repeats", _count(MIN_REPEATS, _MAX_COUNT), None),
+        run_timeout_s=_value(config, "run-timeout", _seconds, 60.0),
+        compile_timeout_s=_value(config, "compile-timeout", _seconds, 120.0),
+        start_timeout_s=_value(config, "start-timeout", _seconds, 300.0),
+        fail_on=_fail_on(config),
+        in_process=bool(config.option.kernelqual_in_process),
+    )
+
+
+def report_path(config: pytest.Config) -> Path:
+    """Return where the report goes; a relative option counts from the current folder, an ini value from the root."""
+    given = config.getoption("kernelqual_json")
+    if given is not None:
+        return Path(config.invocation_params.dir) / str(given)
+    return Path(config.rootpath) / str(config.getini("kernelqual_json") or "qualified-configurations.json")
+
+
+def _value(config: pytest.Config, name: str, read: Callable[[str], _T], default: _T) -> _T:
+    dest = f"kernelqual_{name.replace('-', '_')}"
+    for source, text in ((f"--kernelqual-{name}", config.getoption(dest)), (f"ini {dest}", config.getini(dest))):
+        if text not in (None, ""):
+            try:
+                return read(str(text).strip())
+            except ValueError as error:
+                raise SettingsError(f"{source}={text!r}: {error}") from None
+    return default
+
+
+def _count(least: int, most: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if not least <= number <= most:
+            raise ValueError(f"must be a whole number from {least} to {most}")
+        return number
+
+    return read
+
+
+def _seconds(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 < number <= _MAX_SECONDS:
+        raise ValueError(f"must be a number of seconds above 0 and at most {_MAX_SECONDS:.0f}")
+    return number
+
+
+def _device(text: str) -> str:
+    kind, colon, index = text.partition(":")
+    indexed = kind in {"cuda", "hip"} and (not colon or index.isdecimal())
+    if not indexed and text not in {"auto", "interpreter"}:
+        raise ValueError("unknown device; use auto, cuda, cuda:N, hip, hip:N or interpreter")
+    return text
+
+
+def _fail_on(config: pytest.Config) -> tuple[str, ...]:
+    named: list[Any] = config.getini("kernelqual_fail_on")
+    unknown = [name for name in named if name not in OUTCOMES or name == "qualified"]
+    if unknown:
+        raise SettingsError(f"ini kernelqual_fail_on names {unknown[0]!r}; outcomes: {', '.join(OUTCOMES[1:])}")
+    return tuple(named)

@@ -1,0 +1,79 @@
+"""The plan of a run in declared order, and what narrows it."""
+
+from collections.abc import Iterable, Sequence
+
+import pytest
+
+from pytest_kernelqual.hooks.run import TARGET, Target
+from pytest_kernelqual.plugin import DEFAULT_PATHS
+from pytest_kernelqual.report.journal import Plan, PlannedCase, PlannedKernel
+
+
+def make_plan(items: Iterable[pytest.Item], nodeids: Sequence[str], because: list[str]) -> Plan:
+    """Return the plan of the selected items; `nodeids` are those before selection.
+
+    Other plugins may shuffle items, so that order is made anew: by file, then as declared.
+    """
+    kernels: dict[str, PlannedKernel] = {}
+    for item in sorted(items, key=_declared_order):
+        target = item.stash.get(TARGET, None)
+        nodeid = kernel_nodeid(item)
+        spec = target.declared.spec if target is not None else None
+        kernel = kernels.setdefault(
+            nodeid,
+            PlannedKernel(
+                kernel=spec.name if spec is not None else nodeid.rpartition("::")[2],
+                nodeid=nodeid,
+                screen=spec.screen if spec is not None else None,
+                notes=spec.notes if spec is not None else [],
+                problem=spec.problem if spec is not None else "the marker names no usable spec",
+            ),
+        )
+        if target is not None and target.case is not None:
+            kernel.cases.append(_planned_case(item, target))
+    return Plan(kernels=list(kernels.values()), nodeids=list(nodeids), incomplete_because=because)
+
+
+def kernel_nodeid(item: pytest.Item) -> str:
+    """Return the node id of the spec (for a hand-written test: of the function) without the case."""
+    parent = item.getparent(pytest.Class)
+    if parent is not None and getattr(parent.obj, "kernelqual_declared", None) is not None:
+        return parent.nodeid
+    return item.nodeid.partition("[")[0]
+
+
+def narrowed_by(config: pytest.Config, *, selected: int, declared: int) -> list[str]:
+    """Say what made this run smaller than everything that is declared."""
+    reasons = []
+    workerinput = getattr(config, "workerinput", {})
+    if not (config.stash.get(DEFAULT_PATHS, False) or workerinput.get("kernelqual_default_paths", False)):
+        paths = " ".join(str(argument) for argument in config.args)
+        reasons.append(f"paths were given: {paths}")
+    if selected < declared:
+        reasons.append(f"{declared - selected} of {declared} items were deselected")
+    if config.getoption("lf", default=False) and config.cache is not None and config.cache.get("cache/lastfailed", {}):
+        reasons.append("--lf ran only what failed last")
+    if config.getoption("ignore", None) or config.getoption("ignore_glob", None):
+        reasons.append("--ignore left paths out")
+    return reasons
+
+
+def _planned_case(item: pytest.Item, target: Target) -> PlannedCase:
+    case = target.case
+    if case is None:
+        raise AssertionError("only cases are planned")
+    own = getattr(getattr(item, "cls", None), "kernelqual_declared", None) is not None
+    candidates = [(info.id, info.config) for info in target.declared.spec.candidates] if own else []
+    return PlannedCase(
+        id=case.id, case=case.axes, key=case.key, ran_as=case.ran_as, nodeid=item.nodeid, candidates=candidates
+    )
+
+
+def _declared_order(item: pytest.Item) -> tuple[str, int, str, int]:
+    target = item.stash.get(TARGET, None)
+    path = item.nodeid.partition("::")[0]
+    if target is None:
+        return path, 0, kernel_nodeid(item), 0
+    cases = [case.id for case in target.declared.spec.cases]
+    position = cases.index(target.case.id) if target.case is not None else 0
+    return path, target.declared.position, kernel_nodeid(item), position

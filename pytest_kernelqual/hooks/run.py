@@ -1,0 +1,117 @@
+"""What one pytest process of a run holds: settings, its device, what it described, its journal."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from msgspec import Struct, structs
+
+from pytest_kernelqual.errors import DeviceProcessError, KernelqualError
+from pytest_kernelqual.model.messages import CaseInfo, Describe, Described, EnvironmentRead, ReadEnvironment, SpecInfo
+from pytest_kernelqual.model.record import Environment
+from pytest_kernelqual.model.settings import Settings
+from pytest_kernelqual.processes.device import Device, Limits
+from pytest_kernelqual.processes.device_process import DeviceProcess
+from pytest_kernelqual.processes.in_process import InProcessDevice
+from pytest_kernelqual.report.journal import Journal, Plan
+
+
+class Declared(Struct, frozen=True):
+    """One declared spec, and where it stands."""
+
+    path: str
+    spec: SpecInfo
+    position: int
+    """Among the specs of its file."""
+
+
+class Target(Struct, frozen=True):
+    """What one item qualifies."""
+
+    declared: Declared
+    case: CaseInfo | None
+
+
+class Run:
+    """Hold the state of this process; everything heavy is made when first needed."""
+
+    def __init__(self, settings: Settings, report: Path, *, worker: str) -> None:
+        """Keep the settings, the path of the report, and the name of this process among workers."""
+        self.settings = settings
+        self.report = report
+        self.worker = worker
+        self.started_at = datetime.now(UTC)
+        self.plan: Plan | None = None
+        self._device: Device | None = None
+        self._described: dict[str, Described] = {}
+        self._journal: Journal | None = None
+        self._environment: Environment | None = None
+
+    @property
+    def journal_folder(self) -> Path:
+        """Name the session folder, next to the report."""
+        return self.report.with_name(f"{self.report.name}.journal")
+
+    @property
+    def journal(self) -> Journal:
+        """Open this process's journal."""
+        if self._journal is None:
+            self._journal = Journal(self.journal_folder, self.worker)
+        return self._journal
+
+    @property
+    def journal_problem(self) -> str:
+        """Say what went wrong with the journal so far."""
+        return self._journal.problem if self._journal is not None else ""
+
+    @property
+    def device(self) -> Device:
+        """Return the device, not yet started."""
+        if self._device is None:
+            in_process = self.settings.in_process
+            self._device = InProcessDevice(self.settings) if in_process else DeviceProcess(self.settings)
+        return self._device
+
+    def describe(self, path: Path) -> Described:
+        """Return what a spec file declares; a file that takes the device process down is described as a problem."""
+        key = str(path)
+        if key not in self._described:
+            self._described[key] = self._describe(key)
+        return self._described[key]
+
+    def _describe(self, path: str) -> Described:
+        limits = Limits(self.settings.start_timeout_s, 0, 0)
+        try:
+            reply = self.device.ask(Describe(path=path), limits)
+        except DeviceProcessError as death:
+            log = f"\n{death.log}" if death.log else ""
+            return Described(module="", problem=f"importing {path} ended the device process: {death.cause}{log}")
+        except KernelqualError as error:
+            return Described(module="", problem=f"cannot describe {path}: {error}")
+        if not isinstance(reply, Described):
+            return Described(module="", problem=f"Describe was answered by {type(reply).__name__}: a fault of the tool")
+        return reply
+
+    def environment(self) -> Environment | None:
+        """Return where this run happens, asking the device once; None when it cannot tell."""
+        if self._environment is None:
+            try:
+                reply = self.device.ask(ReadEnvironment(), Limits(self.settings.start_timeout_s, 0, 0))
+            except KernelqualError:  # then no item of the run can pass either
+                return None
+            if isinstance(reply, EnvironmentRead):
+                stamp = self.started_at.isoformat(timespec="seconds")
+                self._environment = structs.replace(reply.environment, started_at=stamp)
+                self.journal.environment(self._environment)
+        return self._environment
+
+    def close(self) -> None:
+        """End the device and close the journal."""
+        if self._device is not None:
+            self._device.close()
+        if self._journal is not None:
+            self._journal.close()
+
+
+RUN = pytest.StashKey[Run]()
+TARGET = pytest.StashKey[Target]()
