@@ -114,6 +114,19 @@ def test_every_prefix_of_a_journal_is_recovered_without_invention(tmp_path: Path
     assert recovered == len(known)
 
 
+def test_caller_may_know_more_than_the_folder(tmp_path: Path) -> None:
+    """A controller that holds the plan and finished cases loses nothing to a full disk or a missing folder."""
+    found = recover(tmp_path / "missing", plan=PLAN, finished={FIRST.nodeid: FIRST, SECOND.nodeid: SECOND})
+    assert found == (RUN, None, PLAN.nodeids, [])
+    failed = replace(SECOND, passed=False, failures=["x"])
+    with Journal(tmp_path, "gw0") as journal:
+        journal.case(SECOND.nodeid, failed)
+    kernels, _, _, reasons = recover(tmp_path, plan=PLAN, finished={SECOND.nodeid: SECOND})
+    assert kernels[0].cases[1] == failed
+    assert outcomes(kernels)[0] == ["not_run", "not_run"]
+    assert reasons == ["the run ended before 1 of 2 cases were finished"]
+
+
 def test_torn_line_does_not_swallow_the_next_one(tmp_path: Path) -> None:
     """A worker that goes on in a file that was cut begins a line of its own."""
     with Journal(tmp_path, "main") as journal:

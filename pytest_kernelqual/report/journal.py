@@ -248,14 +248,13 @@ def recover(
     A process that still lives gives its `plan` and the cases that it knows to be finished, by node id.
 
     Raises:
-        DocumentError: The folder has no readable plan.
+        DocumentError: No plan is given and the folder has no readable one.
     """
     plan = plan or read_plan(folder)
-    found = _Found(reasons=list(plan.incomplete_because))
+    found = _Found(cases=dict(finished or {}), reasons=list(plan.incomplete_because))
     for path in sorted(Path(folder).glob("*.jsonl"), key=lambda path: (len(path.name), path.name)):
         for line in _lines(path, found.reasons):
             found.add(line)
-    found.cases.update(finished or {})
     kernels = [
         KernelRecord(
             kernel=kernel.kernel,
