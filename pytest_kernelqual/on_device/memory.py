@@ -1,0 +1,286 @@
+"""Memory for inputs and launches: guarded on both sides, and full of a known pattern until somebody writes it."""
+
+import math
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from pytest_kernelqual.errors import InputError, KernelqualError
+from pytest_kernelqual.on_device.guards import Buffer, Damage, Layout, below_autograd, damaged, no_torch_function
+
+__all__ = ["PATTERN_A", "PATTERN_B", "Damage", "Memory", "plain_allocations"]
+
+PATTERN_A = 0xFF
+"""NaN in IEEE floats and most fp8 formats, -1 as an integer: it spreads through arithmetic and comparisons."""
+PATTERN_B = 0x5A
+"""Large and positive, yet its square is finite in every float format: a launch that overflows to NaN under both
+patterns would hide what it read, and a maximum that ignores NaN shows it. Differs from A in the lowest bit."""
+
+_DISPATCH_KEYS = {"cpu": "CPU", "cuda": "CUDA"}
+_QUANTISED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})
+_Library: Any = torch.library.Library  # without types
+_OVERRIDDEN = ("empty.memory_format", "empty_strided", "resize_")
+
+
+class _ThreadState(threading.local):
+    plain = False
+
+
+_thread = _ThreadState()
+_lock = threading.RLock()
+_originals: dict[str, Any] = {}  # kept after a context closes: a call of another thread may outlive it
+_poisoning: "Memory | None" = None  # whose context is open; the dispatcher holds one override of an operator at a time
+
+
+@contextmanager
+def plain_allocations() -> Iterator[None]:
+    """Let allocations of this thread be torch's own, inside `Memory.poisoned` too."""
+    before, _thread.plain = _thread.plain, True
+    try:
+        yield
+    finally:
+        _thread.plain = before
+
+
+class Memory:
+    """Make guarded buffers on one kind of device and tell which guards a launch has damaged."""
+
+    def __init__(self, device: torch.device, *, dead_limit_bytes: int | None = None) -> None:
+        """Prepare for a device.
+
+        Args:
+            device: CPU or CUDA (HIP is torch's CUDA); InputError for any other.
+            dead_limit_bytes: How much memory that a launch has freed is kept for the check of its guards; beyond that
+                it is checked at once, with a synchronisation, and let go. Default: a quarter of the device's memory.
+        """
+        if device.type not in _DISPATCH_KEYS:
+            raise InputError(f"device {device} has no guarded memory; use one of: {', '.join(_DISPATCH_KEYS)}")
+        self._device = device
+        self._limit_bytes = _memory_bytes(device) // 4 if dead_limit_bytes is None else dead_limit_bytes
+        self._inputs: list[Buffer] = []
+        self._allocations: list[Buffer] = []
+        self._found: list[Damage] = []
+        self._held_bytes = 0
+        self._check_at_bytes = self._limit_bytes
+        self._made = 0
+        self._pattern = PATTERN_A
+
+    def allocate(
+        self,
+        shape: Sequence[int],
+        strides: Sequence[int],
+        dtype: torch.dtype,
+        *,
+        pattern: int = PATTERN_A,
+        name: str = "",
+    ) -> Tensor:
+        """Return a guarded tensor for an input, filled with the pattern and watched until `forget_inputs`.
+
+        Args:
+            shape: Sizes; a tensor without elements has no guards.
+            strides: In elements; gaps between elements are guard too.
+            dtype: Of the elements.
+            pattern: Byte of the guards, gaps and elements.
+            name: What damage calls it, after `input`.
+        """
+        shape, strides = tuple(shape), tuple(strides)
+        with plain_allocations():
+            if 0 in shape:
+                return torch.empty_strided(shape, strides, dtype=dtype, device=self._device)
+            layout = Layout.of(shape, strides, dtype)
+            block = torch.empty(layout.block_bytes, dtype=torch.uint8, device=self._device)
+            self._inputs.append(Buffer(block, layout, pattern, f"input {name}" if name else "an input"))
+            return self._inputs[-1].tensor()
+
+    def forget_inputs(self) -> None:
+        """Stop watching the inputs; tensors that live on keep their memory."""
+        self._inputs.clear()
+
+    def begin_launch(self) -> None:
+        """Forget what earlier launches freed; what still lives, such as a cached workspace, stays watched."""
+        with _lock:
+            self._release([buffer for buffer in self._allocations if buffer.is_dead()])
+            self._found.clear()
+            self._made = 0
+
+    @contextmanager
+    def poisoned(self, pattern: int) -> Iterator[None]:
+        """Give every uninitialised allocation on this kind of device, in all threads, guards and the pattern.
+
+        Pinned, quantised and empty tensors are left alone. A failure to allocate passes through as torch raised it.
+        """
+        global _poisoning  # noqa: PLW0603 - an operator's kernel is process-wide as well
+        if pattern not in range(0x100):
+            raise InputError(f"pattern {pattern} is not a byte; use 0 to 255")
+        with _lock:
+            if _poisoning is not None:
+                raise KernelqualError("poisoned memory is open already; close it before opening it again")
+            key = _DISPATCH_KEYS[self._device.type]
+            _originals.update({name: torch.library.get_kernel(f"aten::{name}", key) for name in _OVERRIDDEN})
+            self._pattern = pattern
+            _poisoning = self
+        library = _Library("aten", "IMPL")
+        try:
+            _override(library, key)
+            with _compiled_code_poisoned(self._device.type):
+                yield
+        finally:
+            library._destroy()  # noqa: SLF001 - the only way to take an override back
+            _poisoning = None
+
+    def damage(self) -> list[Damage]:
+        """Return the changed guard and gap bytes of inputs and of the last launch's allocations, and repair them.
+
+        Synchronises with the device once when nothing is damaged. Work on other streams must have been joined.
+        Buffers that the launch has freed are let go.
+        """
+        with _lock, plain_allocations(), below_autograd():
+            found = [*self._found, *damaged([*self._inputs, *self._allocations])]
+            self._release([buffer for buffer in self._allocations if buffer.is_dead()])
+            self._found.clear()
+            return found
+
+    def launch_tensor(self, keyset: Any, device: torch.device | None, layout: Layout) -> Tensor:
+        """Return a poisoned tensor for the open launch: one allocation by torch's own kernel, filled once."""
+        allocate = _originals["empty.memory_format"].call_boxed
+        try:
+            block = allocate(keyset, [layout.block_bytes], dtype=torch.uint8, device=device)
+        except RuntimeError:  # out of memory, perhaps for what production would have freed by now
+            if not self._check_dead():
+                raise
+            block = allocate(keyset, [layout.block_bytes], dtype=torch.uint8, device=device)
+        with _lock:
+            self._made += 1
+            buffer = Buffer(block, layout, self._pattern, f"allocation {self._made}")
+            tensor = buffer.tensor()
+            self._allocations.append(buffer)
+            self._held_bytes += layout.block_bytes
+            if self._held_bytes > self._check_at_bytes:
+                self._check_dead()
+        return tensor
+
+    def _check_dead(self) -> bool:
+        """Check and let go what the launch has freed; tell whether that was anything."""
+        if self._device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            return False  # a synchronisation would break the capture
+        with _lock, plain_allocations(), below_autograd():
+            dead = [buffer for buffer in self._allocations if buffer.is_dead()]
+            self._found += damaged(dead)
+            self._release(dead)
+            return bool(dead)
+
+    def _release(self, buffers: list[Buffer]) -> None:
+        gone = {id(buffer) for buffer in buffers}
+        self._allocations = [buffer for buffer in self._allocations if id(buffer) not in gone]
+        self._held_bytes = sum(buffer.block.numel() for buffer in self._allocations)
+        self._check_at_bytes = self._held_bytes + self._limit_bytes
+
+
+def _override(library: Any, key: str) -> None:
+    with warnings.catch_warnings():  # torch warns once per process that an operator is overridden, which is the point
+        warnings.filterwarnings("ignore", message="(?s).*[Oo]verrid", category=UserWarning)
+        for name, kernel in zip(_OVERRIDDEN, (_empty, _empty_strided, _resize), strict=True):
+            library.impl(name, kernel, key, with_keyset=True)
+
+
+# The overrides are functions of the module: torch keeps the last one registered alive, and with it what it refers to.
+def _empty(keyset: Any, size: list[int], **options: Any) -> Tensor:
+    memory = _memory_for(size, options)
+    strides = _strides(size, options.get("memory_format")) if memory is not None else None
+    if memory is None or strides is None:
+        return cast("Tensor", _originals["empty.memory_format"].call_boxed(keyset, size, **options))
+    dtype = options.get("dtype") or torch.get_default_dtype()
+    return memory.launch_tensor(keyset, options.get("device"), Layout.of(size, strides, dtype, dense=True))
+
+
+def _empty_strided(keyset: Any, size: list[int], stride: list[int], **options: Any) -> Tensor:
+    memory = _memory_for(size, options)
+    if memory is None or len(size) != len(stride) or (stride and min(stride) < 0):
+        return cast("Tensor", _originals["empty_strided"].call_boxed(keyset, size, stride, **options))
+    dtype = options.get("dtype") or torch.get_default_dtype()
+    return memory.launch_tensor(keyset, options.get("device"), Layout.of(size, stride, dtype))
+
+
+def _resize(keyset: Any, tensor: Tensor, size: list[int], **options: Any) -> Tensor:
+    """Do for a guarded storage, which torch cannot resize, what torch does for its own."""
+    memory = None if _thread.plain else _poisoning
+    with below_autograd(), no_torch_function():
+        storage = tensor.untyped_storage()
+        needed_bytes = (int(tensor.storage_offset()) + math.prod(size)) * tensor.itemsize
+        if memory is not None and not storage.resizable() and needed_bytes > storage.nbytes():
+            larger = memory.launch_tensor(
+                keyset, tensor.device, Layout.of([needed_bytes], [1], torch.uint8, dense=True)
+            )
+            larger.untyped_storage()[: storage.nbytes()].copy_(storage)
+            tensor.set_(larger.untyped_storage(), tensor.storage_offset(), tensor.shape, tensor.stride())
+    _originals["resize_"].call_boxed(keyset, tensor, size, **options)
+    return tensor
+
+
+def _memory_for(size: list[int], options: dict[str, Any]) -> Memory | None:
+    """Return the memory that serves an allocation, or None where it is torch's own business."""
+    if (
+        _thread.plain
+        or (size and min(size) <= 0)  # nothing to guard, or an error that torch words best
+        or options.get("pin_memory")
+        or options.get("layout") not in (None, torch.strided)
+        or options.get("dtype") in _QUANTISED
+    ):
+        return None
+    return _poisoning
+
+
+def _strides(size: list[int], memory_format: torch.memory_format | None) -> tuple[int, ...] | None:
+    """Return the strides that torch gives; None for what it refuses."""
+    order = list(range(len(size)))
+    if memory_format in (torch.channels_last, torch.channels_last_3d):
+        if len(size) != (4 if memory_format == torch.channels_last else 5):
+            return None
+        order = [0, *order[2:], 1]
+    elif memory_format not in (None, torch.contiguous_format):
+        return None
+    strides, step = [0] * len(size), 1
+    for axis in reversed(order):
+        strides[axis] = step
+        step *= size[axis]
+    return tuple(strides)
+
+
+@contextmanager
+def _compiled_code_poisoned(device_type: str) -> Iterator[None]:
+    """Send the allocations of torch.compile's code, which go past the dispatcher, through it."""
+    guards: Any = torch._C._dynamo.guards  # noqa: SLF001 - where that code takes its allocator from
+    name = f"empty_strided_{device_type}"
+    original = getattr(guards, f"_{name}", None)
+
+    def through_dispatcher(size: Any, stride: Any, dtype: torch.dtype) -> Tensor:
+        return torch.empty_strided(size, stride, dtype=dtype, device=device_type)
+
+    _replace_allocator(guards, name, original, through_dispatcher)
+    try:
+        yield
+    finally:
+        _replace_allocator(guards, name, through_dispatcher, original)
+
+
+def _replace_allocator(guards: Any, name: str, old: Any, new: Any) -> None:
+    if old is None or new is None:
+        return
+    setattr(guards, f"_{name}", new)
+    compiled = sys.modules.get("torch._inductor.codecache")
+    for module in compiled.PyCodeCache.modules if compiled is not None else ():
+        if getattr(module, name, None) is old:
+            setattr(module, name, new)
+
+
+def _memory_bytes(device: torch.device) -> int:
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[1])
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
