@@ -10,7 +10,7 @@ from pytest_kernelqual import Case, Config, Seeded, grid, kernel_spec
 # Integers add up to the same in any order: every axis is free.
 @kernel_spec(
     kernel=_cumsum,
-    candidates=grid(BLOCK_ROWS=1, BLOCK=[256, 1024, 2048], num_warps=[2, 4, 8]),
+    candidates=grid(BLOCK_ROWS=[1], BLOCK=[256, 1024, 2048], num_warps=[2, 4, 8]),
     cases=[
         Case(rows=512, cols=8192, dtype="int32", layout="row_major", interpreter={"rows": 3, "cols": 2048}),
         Case(rows=64, cols=5003, dtype="int64", layout="row_major", interpreter={"rows": 2, "cols": 1030}),
@@ -29,7 +29,7 @@ def cumsum_integer(case: Case, seeded: Seeded) -> Any:
 @kernel_spec(
     kernel=_cumsum,
     candidates=[
-        *grid(BLOCK_ROWS=[1, 2, 4], BLOCK=1024, num_warps=4, num_stages=[1, 3]),
+        *grid(BLOCK_ROWS=[1, 2, 4], BLOCK=[1024], num_warps=[4], num_stages=[1, 3]),
         Config(BLOCK_ROWS=8, BLOCK=1024, num_warps=4),
     ],
     cases=[

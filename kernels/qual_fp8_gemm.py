@@ -14,8 +14,8 @@ _SMALL = {"m": 20, "n": 140, "k": 200}
 @kernel_spec(
     kernel=_fp8_gemm,
     candidates=[
-        *grid(BLOCK_M=64, BLOCK_N=[64, 128], num_warps=4, num_stages=[2, 4]),
-        *grid(BLOCK_M=128, BLOCK_N=128, num_warps=[4, 8], num_stages=3),
+        *grid(BLOCK_M=[64], BLOCK_N=[64, 128], num_warps=[4], num_stages=[2, 4]),
+        *grid(BLOCK_M=[128], BLOCK_N=[128], num_warps=[4, 8], num_stages=[3]),
         Config(BLOCK_M=256, BLOCK_N=256, num_warps=8, num_stages=6),
     ],
     cases=[

@@ -26,7 +26,7 @@ def _operands(case: Case, seeded: Seeded) -> tuple[Any, Any]:
     candidates=[
         Config(BLOCK_M=64, SPLIT_K=4, num_stages=2),
         Config(BLOCK_M=128, SPLIT_K=4, num_stages=3),
-        *grid(SPLIT_K=[1, 2, 8, 16], num_stages=3),
+        *grid(SPLIT_K=[1, 2, 8, 16], num_stages=[3]),
     ],
     cases=_CASES,
     key=("m", "n", "k", "dtype"),
@@ -40,7 +40,7 @@ def split_k_splits(case: Case, seeded: Seeded) -> Any:
 
 @kernel_spec(
     kernel=_split_k_partials,
-    candidates=grid(BLOCK_M=[64, 128], BLOCK_N=[32, 64], num_warps=4, num_stages=[2, 3]),
+    candidates=grid(BLOCK_M=[64, 128], BLOCK_N=[32, 64], num_warps=[4], num_stages=[2, 3]),
     cases=_CASES,
     key=("m", "n", "k", "dtype"),
 )

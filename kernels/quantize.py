@@ -30,9 +30,10 @@ def _round_to_float8(values):
     The cast that follows is then exact, so that the result does not depend on how a back end rounds.
     """
     bits = values.to(tl.int32, bitcast=True)
-    bits = (bits + 0x7FFFF + ((bits >> 20) & 1)) & -0x100000
-    subnormal = (values + _ROUND_TO_FP8_SUBNORMAL) - _ROUND_TO_FP8_SUBNORMAL
-    return tl.where(tl.abs(values) < _FP8_LEAST_NORMAL, subnormal, bits.to(tl.float32, bitcast=True))
+    normal = (bits + 0x7FFFF + ((bits >> 20) & 1)) & -0x100000
+    magnitude = (tl.abs(values) + _ROUND_TO_FP8_SUBNORMAL) - _ROUND_TO_FP8_SUBNORMAL
+    subnormal = magnitude.to(tl.int32, bitcast=True) | (bits & -0x80000000)
+    return tl.where(tl.abs(values) < _FP8_LEAST_NORMAL, subnormal, normal).to(tl.float32, bitcast=True)
 
 
 @triton.jit
