@@ -1,18 +1,14 @@
 """Seeded inputs: what one stream makes, what is remembered, and what is put back before every launch."""
 
-import dataclasses
 import functools
 import math
-import random
 import subprocess
 import sys
 from bisect import bisect_left
 from collections.abc import Callable
 from statistics import NormalDist
-from types import ModuleType
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -276,8 +272,7 @@ def test_uniform_keeps_its_range_after_rounding(one: float, other: float, dtype:
     low, high = min(one, other), max(one, other)
     try:
         x = values(make_inputs(str(stream)).uniform((300,), low=low, high=high, dtype=dtype))
-    except InputError as error:
-        assert "no value in" in str(error) or "not empty" in str(error)
+    except InputError:
         assert not _holds_a_value(dtype, low, high)
         return
     assert ((x >= low) & (x < high)).all()
@@ -324,7 +319,7 @@ def test_randint_is_uniform(span: int) -> None:
     """Eight parts of the range are equally likely; a small range is met whole."""
     x = values(make_inputs("law").randint(5, 5 + span, (100_000,))) - 5
     if span <= 100:
-        assert x.unique().numel() == span
+        assert len(set(x.tolist())) == span
     shares = torch.bincount((x * min(span, 8) / span).long()) / x.numel()
     exact = (
         torch.bincount((torch.arange(span, dtype=torch.float64) * min(span, 8) / span).long()) / span

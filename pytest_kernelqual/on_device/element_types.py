@@ -85,16 +85,16 @@ def _greatest_to(dtype: torch.dtype, bound: float, *, inclusive: bool) -> float:
         values = _finite_values(dtype)
         position = bisect_left(values, bound)
         return bound if inclusive and position < len(values) and values[position] == bound else values[position - 1]
-    nearest = torch.tensor(bound, dtype=dtype)
+    nearest = torch.tensor(bound, dtype=dtype, device="cpu")
     if nearest.item() > bound or (nearest.item() == bound and not inclusive):
-        nearest = torch.nextafter(nearest, torch.tensor(-math.inf, dtype=dtype))
+        nearest = torch.nextafter(nearest, torch.tensor(-math.inf, dtype=dtype, device="cpu"))
     return float(nearest.item())
 
 
 @lru_cache
 def _finite_values(dtype: torch.dtype) -> list[float]:
     """Return every finite value of a dtype of at most two bytes, ascending."""
-    patterns = torch.arange(1 << (8 * dtype.itemsize), dtype=torch.int32).to(_SIGNED[dtype.itemsize])
+    patterns = torch.arange(1 << (8 * dtype.itemsize), dtype=torch.int32, device="cpu").to(_SIGNED[dtype.itemsize])
     return sorted({value for value in patterns.view(dtype).to(torch.float64).tolist() if math.isfinite(value)})
 
 
@@ -117,7 +117,7 @@ def bits_of(value: Any, dtype: torch.dtype) -> list[int]:
     for part in (value.real, value.imag):
         if not _holds(dtype, part):
             raise InputError(f"value={value!r} is outside of {_NAMES[dtype]}, whose largest value is {largest(dtype)}")
-    exact = torch.tensor([value], dtype=torch.complex128 if dtype.is_complex else torch.float64)
+    exact = torch.tensor([value], dtype=torch.complex128 if dtype.is_complex else torch.float64, device="cpu")
     rounded = exact.to(dtype) if dtype.itemsize > 1 else exact.to(torch.float32).to(dtype)
     return [int(bits) for bits in as_bits(rounded).flatten().tolist()]
 
@@ -132,4 +132,6 @@ def _holds(dtype: torch.dtype, part: float) -> bool:
     if math.isfinite(part):
         return abs(part) <= largest(dtype)
     # Dtypes named "fn" have no infinity, and would turn it into NaN without a word.
-    return math.isnan(part) or bool(torch.tensor(part).to(part_type(dtype)).to(torch.float32).isinf().item())
+    return math.isnan(part) or bool(
+        torch.tensor(part, device="cpu").to(part_type(dtype)).to(torch.float32).isinf().item()
+    )

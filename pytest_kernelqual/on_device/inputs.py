@@ -200,7 +200,10 @@ class SeededInputs:
                 memory.live.copy_(memory.pristine)
             for item in self._inputs:
                 item.repair()
-        torch.manual_seed(self.seed)
+        # Not torch.manual_seed, which formats a stack trace for every kind of device that is not in use.
+        torch.default_generator.manual_seed(self.seed)
+        if self.device.type != "cpu":
+            torch.get_device_module(self.device).manual_seed_all(self.seed)
         random.seed(self.seed)
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(self.seed)
@@ -326,7 +329,7 @@ def _finite(what: str, value: Any) -> float:
 
 def _rounded(what: str, value: float, dtype: torch.dtype) -> float:
     """Return `value` rounded to `dtype` here, so that no device rounds it in a way of its own."""
-    rounded = float(torch.tensor(value, dtype=torch.float64).to(dtype).item())
+    rounded = float(torch.tensor(value, dtype=torch.float64, device="cpu").to(dtype).item())
     if not math.isfinite(rounded):
         raise InputError(f"{what} = {value!r} is too large for {dtype}, in which values are drawn")
     return rounded

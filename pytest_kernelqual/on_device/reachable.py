@@ -1,9 +1,10 @@
 """The tensors that a launch can reach without being handed them."""
 
 import functools
+import inspect
 from collections import deque
 from collections.abc import Iterator, Mapping
-from types import CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from types import BuiltinMethodType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
 import torch
@@ -47,8 +48,9 @@ def reachable_tensors(launch: Any) -> Iterator[tuple[str, torch.Tensor]]:
 
 def _home(launch: Any) -> dict[str, Any]:
     """Return the globals of the module that made the launch."""
+    launch = inspect.unwrap(launch)
     while isinstance(launch, functools.partial | MethodType):
-        launch = launch.func if isinstance(launch, functools.partial) else launch.__func__
+        launch = inspect.unwrap(launch.func if isinstance(launch, functools.partial) else launch.__func__)
     function = launch if isinstance(launch, FunctionType) or not callable(launch) else type(launch).__call__
     return getattr(function, "__globals__", {})
 
@@ -60,9 +62,10 @@ def _held(path: str, value: Any, home: dict[str, Any]) -> Iterator[Named]:
         yield path, value.func
         yield from ((f"{path} argument {place}", item) for place, item in enumerate(value.args))
         yield from ((f"{path} argument {name}", item) for name, item in value.keywords.items())
-    elif isinstance(value, MethodType):
+    elif isinstance(value, MethodType | BuiltinMethodType):
+        # Every function written in C has this type; its `__self__` is its module, which is not looked through.
         yield "self" if path == "launch" else path, value.__self__
-        yield path, value.__func__
+        yield path, getattr(value, "__func__", None)
     elif isinstance(value, Mapping):
         yield from ((f"{path}[{key!r}]", item) for key, item in value.items())
     elif isinstance(value, list | tuple | deque):
