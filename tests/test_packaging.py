@@ -87,10 +87,10 @@ def test_readme_lists_every_option_as_help_does() -> None:
     shown = run(sys.executable, "-m", "pytest", "--help", COLUMNS="300").stdout
     group = shown.split("qualification of GPU kernel configs:\n", 1)[1].split("\n\n", 1)[0]
     expected = []
-    for option, text in re.findall(r"^  (--\S+) +(\S.*)$", group, flags=re.MULTILINE):
+    for option, text in re.findall(r"^  (--\S+)\s+(\S.*)$", group, flags=re.MULTILINE):
         told, _, ini = text.removesuffix(")").partition(" (ini: ")
         expected.append([f"`{option}`", f"`{ini}`" if ini else "", told])
-    inis = dict(re.findall(r"^  (kernelqual_\w+) \(\w+\): *(\S.*)$", shown, flags=re.MULTILINE))
+    inis = dict(re.findall(r"^  (kernelqual_\w+) \(\w+\):\s+(\S.*)$", shown, flags=re.MULTILINE))
     twins = {ini.strip("`") for _, ini, _ in expected}
     assert len(expected) > 5
     assert twins - {""} <= inis.keys()
@@ -134,7 +134,13 @@ def test_report_documents_every_named_value() -> None:
 
 def test_links_resolve() -> None:
     """Every relative link leads to a file, and its fragment to a heading there."""
-    links = [(file, link) for file in [README, *DOCS] for link in re.findall(r"\]\(([^)]+)\)", file.read_text())]
+    links = [
+        (file, link)
+        for file in [README, *DOCS]
+        for link in re.findall(
+            r"\]\(([^)]+)\)", re.sub(r"^```.*?^```$", "", file.read_text(), flags=re.MULTILINE | re.DOTALL)
+        )
+    ]
     assert len(links) > 5
     for file, link in links:
         if link.startswith("https://"):
@@ -163,7 +169,8 @@ def test_examples_of_documents_qualify(document: Path, tmp_path: Path) -> None:
         file = tmp_path / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -p no:cacheprovider\n")
+    inis = re.findall(r"^```ini\n(.*?)^```$", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+    (tmp_path / "pytest.ini").write_text("".join(inis) or "[pytest]\n")
     done = run(
         sys.executable, "-m", "pytest", "--kernelqual", "--kernelqual-device=interpreter", "--strict-markers",
         cwd=tmp_path,
