@@ -1,137 +1,19 @@
 """Forcing a config onto launches, interpreted and compiled (under a driver that launches nothing)."""
 
-import importlib.util
-import itertools
-import sys
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 import triton
-from triton import knobs
-from triton.backends.compiler import GPUTarget
-from triton.compiler.compiler import CompiledKernel, LazyDict
-from triton.runtime.autotuner import Autotuner, Heuristics
-from triton.runtime.driver import driver
-from triton.runtime.errors import OutOfResources, PTXASError
-from triton.runtime.jit import JITFunction
+from launch_parts import N, ran
 
 from pytest_kernelqual.errors import DeclarationError, UnprovedLaunchError, UnsupportedConfigError
-from pytest_kernelqual.launch import check_config, classify, describe_kernel, interpreted, is_kernel, observed
+from pytest_kernelqual.launch import check_config, describe_kernel, interpreted, is_kernel, observed
 from pytest_kernelqual.model.config import Config
 
-N = 200
-
-
-class _Launcher:
-    """Call the hooks as the drivers' own launchers do, and launch nothing."""
-
-    def __init__(self, _src: Any, metadata: Any) -> None:
-        self.metadata = metadata
-
-    def __call__(self, *launch: Any) -> None:
-        _x, _y, _z, _stream, _function, _packed, metadata, enter, leave, *_args = launch
-        if enter is not None:
-            enter(metadata)
-        if leave is not None:
-            leave(metadata)
-
-
-class _FakeDriver:
-    """A CUDA device that is not there."""
-
-    launcher_cls = _Launcher
-
-    def __init__(self) -> None:
-        self.utils = self
-        self.handles = itertools.count(1)
-
-    def load_binary(self, *_binary: Any) -> tuple[int, int, int, int, int]:
-        handle = next(self.handles)
-        return handle, handle, 32, 0, 1024
-
-    def unload_module(self, _module: int) -> None:
-        """Forget nothing: nothing was loaded."""
-
-    def get_device_properties(self, _device: int = 0) -> dict[str, int]:
-        return {"max_shared_mem": 232448, "multiprocessor_count": 132, "warpSize": 32}
-
-    def get_current_device(self) -> int:
-        return 0
-
-    def get_current_stream(self, _device: int = 0) -> int:
-        return 0
-
-    def get_current_target(self) -> GPUTarget:
-        return GPUTarget("cuda", 90, 32)
-
-    def get_active_torch_device(self) -> torch.device:
-        return torch.device("cpu")
-
-    def is_active(self) -> bool:
-        return True
-
-
-def _load(mode: str) -> ModuleType:
-    name = f"launch_kernels_{mode}"
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name("launch_kernels.py"))
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    with knobs.runtime.scope():
-        knobs.runtime.interpret = mode == "interpreted"
-        spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="session")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, ModuleType]]:
-    """Load the kernels both ways."""
-    with knobs.cache.scope():
-        knobs.cache.dir = str(tmp_path_factory.mktemp("triton"))
-        yield {mode: _load(mode) for mode in ("interpreted", "compiled")}
-
-
-@pytest.fixture
-def fake_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put a driver in place that launches nothing; `reset_active` would ask for a real one."""
-    monkeypatch.setattr(driver, "_active", _FakeDriver())
-
-
-@pytest.fixture(params=["interpreted", "compiled"])
-def kernels(request: pytest.FixtureRequest, loaded: dict[str, ModuleType]) -> Any:
-    """Give the kernels in one of the two ways; the interpreter has no driver."""
-    if request.param == "compiled":
-        request.getfixturevalue("fake_driver")
-    return loaded[request.param]
-
-
-@pytest.fixture
-def compiled(loaded: dict[str, ModuleType], fake_driver: None) -> Any:  # noqa: ARG001 - used by its presence
-    """Give the compiled kernels."""
-    return loaded["compiled"]
-
-
-@pytest.fixture
-def interpreter(loaded: dict[str, ModuleType]) -> Any:
-    """Give the interpreted kernels."""
-    return loaded["interpreted"]
-
-
-@pytest.fixture
-def x() -> torch.Tensor:
-    """Give an input whose last tile is partly empty."""
-    return torch.arange(N, dtype=torch.float32)
-
-
-def _ran(kernels: Any, x: torch.Tensor, y: torch.Tensor) -> bool:
-    """Tell whether the output is right, where anything ran at all."""
-    return kernels.__name__.endswith("compiled") or torch.equal(x, y)
+pytest_plugins = ["launch_fixtures"]
 
 
 class TestDescribe:
@@ -224,7 +106,7 @@ class TestForcedLaunch:
         assert launch.config["BLOCK"] == 32
         assert launch.config["num_warps"] == 2
         assert launch.config["SCALE"] == 1
-        assert _ran(kernels, x, y)
+        assert ran(kernels, x, y)
 
     @pytest.mark.parametrize("positional", [True, False])
     def test_constexpr_by_position_or_keyword(self, kernels: Any, x: torch.Tensor, positional: bool) -> None:  # noqa: FBT001 - parametrized
@@ -243,7 +125,7 @@ class TestForcedLaunch:
             y = kernels.by_tuple(kernels.scaled, x, 64)
         log.prove()
         assert log.launches[0].config["SCALE"] == 5
-        assert _ran(kernels, 5 * x, y)
+        assert ran(kernels, 5 * x, y)
 
     def test_several_launches_and_another_kernel(self, kernels: Any, x: torch.Tensor) -> None:
         """Every launch of the kernel is forced and logged, none of the other."""
@@ -255,7 +137,7 @@ class TestForcedLaunch:
         other.prove()
         assert [launch.config["BLOCK"] for launch in log.launches] == [32, 32]
         assert [launch.config["BLOCK"] for launch in other.launches] == [64]
-        assert _ran(kernels, -x, z)
+        assert ran(kernels, -x, z)
 
     def test_launch_from_another_thread(self, kernels: Any, x: torch.Tensor) -> None:
         """Backward kernels are launched by a thread of autograd."""
@@ -345,7 +227,7 @@ class TestTupleGrid:
             y = kernels.by_tuple(kernels.scaled, x, BLOCK=64)
         log.prove()
         assert log.launches[0].grid == (4,)
-        assert _ran(kernels, x, y)
+        assert ran(kernels, x, y)
 
     def test_grid_of_the_spec(self, kernels: Any, x: torch.Tensor) -> None:
         """It replaces a tuple computed for another value, and sees plain arguments."""
@@ -354,7 +236,7 @@ class TestTupleGrid:
             y = kernels.by_tuple(kernels.scaled, x, 64)
         log.prove()
         assert log.launches[0].grid == (7,)
-        assert _ran(kernels, x, y)
+        assert ran(kernels, x, y)
 
     def test_independent_parameter(self, kernels: Any, x: torch.Tensor) -> None:
         """The grid stays as it is."""
@@ -362,7 +244,7 @@ class TestTupleGrid:
             y = kernels.by_tuple(kernels.scaled, x, 64)
         log.prove()
         assert log.launches[0].grid == (4,)
-        assert _ran(kernels, x, y)
+        assert ran(kernels, x, y)
 
     def test_callable_grid_over_runtime_arguments(self, kernels: Any, x: torch.Tensor) -> None:
         """It is evaluated on plain values under the interpreter too."""
@@ -371,493 +253,4 @@ class TestTupleGrid:
             kernels.scaled[lambda meta: [triton.cdiv(meta["n"], meta["BLOCK"])]](x, y, N, BLOCK=64)
         log.prove()
         assert log.launches[0].grid == (7,)
-        assert _ran(kernels, x, y)
-
-
-class TestHeuristics:
-    """Derived parameters follow forced ones."""
-
-    @pytest.mark.parametrize(("block", "even"), [(32, False), (8, True)])
-    def test_derived_is_computed_again(self, kernels: Any, x: torch.Tensor, block: int, even: bool) -> None:  # noqa: FBT001 - parametrized
-        """From the forced value, not from production's."""
-        with observed(kernels.derived, Config(BLOCK=block)) as log:
-            y = kernels.by_lambda(kernels.derived, x, BLOCK=64)
-        log.prove()
-        assert log.launches[0].config["EVEN"] is even
-        assert _ran(kernels, x, y)
-
-    def test_derived_itself_can_be_forced(self, kernels: Any, x: torch.Tensor) -> None:
-        """The grid lambda sees the forced value."""
-        with observed(kernels.block_derived, Config(BLOCK=64)) as log:
-            kernels.by_lambda(kernels.block_derived, x)
-        log.prove()
-        assert (log.launches[0].config["BLOCK"], log.launches[0].grid) == (64, (4,))
-
-    def test_tuple_grid_is_held_against_the_derived_value(self, kernels: Any, x: torch.Tensor) -> None:
-        """Equal to what the heuristics say is the launch of production."""
-        with observed(kernels.block_derived, Config(BLOCK=256)) as log:
-            kernels.by_tuple(kernels.block_derived, x, block=256)
-        log.prove()
-        with (
-            pytest.raises(UnsupportedConfigError, match="for BLOCK=256, the config says BLOCK=64"),
-            observed(kernels.block_derived, Config(BLOCK=64)),
-        ):
-            kernels.by_tuple(kernels.block_derived, x, block=256)
-
-    def test_inner_function_as_the_kernel(self, kernels: Any, x: torch.Tensor) -> None:
-        """Which level a spec names does not matter."""
-        with observed(kernels.derived.fn, Config(BLOCK=8)) as log:
-            kernels.by_lambda(kernels.derived, x, BLOCK=64)
-        log.prove()
-        assert log.launches[0].config["EVEN"] is True
-
-
-class TestAutotune:
-    """As in the steady state of production."""
-
-    @pytest.mark.parametrize("name", ["tuned", "tuned_over_derived", "derived_over_tuned", "library_tuned"])
-    @pytest.mark.parametrize("index", [0, 1])
-    def test_own_config(self, kernels: Any, x: torch.Tensor, name: str, index: int) -> None:
-        """Both stacking orders and a subclass with its own `run`; nothing is benchmarked."""
-        kernel = getattr(kernels, name)
-        config = describe_kernel(kernel).configs[index]
-        with observed(kernel, config) as log:
-            y = kernels.by_lambda(kernel, x)
-        log.prove()
-        assert config.items() <= log.launches[0].config.items()
-        assert _ran(kernels, x, y)
-
-    @pytest.mark.parametrize(("fixed", "block", "warps"), [(None, 64, 2), (Config(BLOCK=128), 128, 4)])
-    def test_fixed_launch(self, kernels: Any, x: torch.Tensor, fixed: Config | None, block: int, warps: int) -> None:
-        """The first config, or the one that `fixed` names in part."""
-        with observed(kernels.tuned, None, fixed=fixed) as log:
-            kernels.by_lambda(kernels.tuned, x)
-        log.prove()
-        assert log.launches[0].config == {"BLOCK": block, "num_warps": warps, "num_stages": warps // 2}
-
-    def test_explicit_candidate_changes_the_fixed_config(self, kernels: Any, x: torch.Tensor) -> None:
-        """What it does not name stays."""
-        with observed(kernels.tuned, Config(num_warps=1), fixed=Config(BLOCK=128)) as log:
-            kernels.by_lambda(kernels.tuned, x)
-        log.prove()
-        assert log.launches[0].config == {"BLOCK": 128, "num_warps": 1, "num_stages": 2}
-
-    def test_tuple_grid_cannot_depend_on_a_tuned_parameter(self, kernels: Any, x: torch.Tensor) -> None:
-        """Production launches all of its own configs with that grid."""
-        with observed(kernels.tuned, Config(BLOCK=128, num_warps=4, num_stages=2)) as log:
-            kernels.by_tuple(kernels.tuned, x)
-        log.prove()
-        assert log.launches[0].grid == (4,)
-
-    def test_parameter_beside_the_tuned_ones(self, kernels: Any, x: torch.Tensor) -> None:
-        """What production passes itself is replaced where it stands, and the grid is held against it."""
-        tuned = triton.autotune(configs=[triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 32})], key=[])(
-            kernels.scaled
-        )
-        with observed(tuned, Config(BLOCK=32, SCALE=3)) as log:
-            y = kernels.by_lambda(tuned, x, SCALE=2)
-            kernels.by_lambda(tuned, x)
-        log.prove()
-        assert [launch.config["SCALE"] for launch in log.launches] == [3, 3]
-        assert _ran(kernels, 3 * x, y)
-        with (
-            pytest.raises(UnsupportedConfigError, match="for SCALE=1, the config says SCALE=3"),
-            observed(tuned, Config(SCALE=3)),
-        ):
-            kernels.by_tuple(tuned, x)
-
-    @pytest.mark.parametrize("config", [Config(BLOCK=128, num_warps=4, num_stages=2), Config(BLOCK=16, num_warps=1)])
-    def test_hooks(self, kernels: Any, x: torch.Tensor, config: Config) -> None:
-        """`Config.pre_hook` runs with the forced value, an explicit candidate inherits it; `reset_to_zero` does not."""
-        kernels.hooked_blocks.clear()
-        with observed(kernels.hooked, config) as log:
-            kernels.by_lambda(kernels.hooked, x)
-        log.prove()
-        assert kernels.hooked_blocks == [config["BLOCK"]]
-        assert x[1] == 1
-
-    def test_hook_of_an_autotuner_around_the_named_kernel(self, kernels: Any, x: torch.Tensor) -> None:
-        """A hook builds descriptors from BLOCK: it must see the forced one also when the inner function is named."""
-        kernels.hooked_blocks.clear()
-        with observed(kernels.hooked.fn, Config(BLOCK=16)) as log:
-            kernels.by_lambda(kernels.hooked, x)
-        log.prove()
-        assert kernels.hooked_blocks == [16]
-
-    @pytest.mark.parametrize("config", [Config(BLOCK=128, num_warps=4, num_stages=2), Config(BLOCK=512)])
-    def test_pruned_config_is_unsupported(self, kernels: Any, config: Config) -> None:
-        """Its own and an explicit one; for other arguments it is fine."""
-        message = f"early_config_prune of _plain drops BLOCK={config['BLOCK']},"
-        with pytest.raises(UnsupportedConfigError, match=message), observed(kernels.pruned, config):
-            kernels.by_lambda(kernels.pruned, torch.ones(100))
-        with observed(kernels.pruned, config) as log:
-            kernels.by_lambda(kernels.pruned, torch.ones(512))
-        log.prove()
-
-    def test_fixed_config_is_pruned_too(self, kernels: Any) -> None:
-        """Named, it is unsupported; not named, the first that is kept."""
-        with (
-            pytest.raises(UnsupportedConfigError, match="drops BLOCK=128"),
-            observed(kernels.pruned, None, fixed=Config(BLOCK=128)),
-        ):
-            kernels.by_lambda(kernels.pruned, torch.ones(100))
-        kernel = triton.autotune(
-            configs=list(reversed(kernels.pruned.configs)),
-            key=["n"],
-            prune_configs_by={"early_config_prune": kernels.pruned.early_config_prune},
-        )(kernels.pruned.fn)
-        with observed(kernel, None) as log:
-            kernels.by_lambda(kernel, torch.ones(100))
-        log.prove()
-        assert log.launches[0].config["BLOCK"] == 64
-
-    def test_prune_that_writes_into_the_configs(self, kernels: Any, x: torch.Tensor) -> None:
-        """A clamped config is ruled out, and the autotuner's own stay as they are."""
-
-        def clamp(configs: list[Any], _arguments: dict[str, Any], **_options: Any) -> list[Any]:
-            for config in configs:
-                config.kwargs["BLOCK"] = min(config.kwargs["BLOCK"], 64)
-            return configs
-
-        configs = [triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 128})]
-        kernel = triton.autotune(configs=configs, key=["n"], prune_configs_by={"early_config_prune": clamp})(
-            kernels.negated
-        )
-        with pytest.raises(UnsupportedConfigError, match="drops BLOCK=128"), observed(kernel, Config(BLOCK=128)):
-            kernels.by_lambda(kernel, x)
-        assert [config.kwargs["BLOCK"] for config in configs] == [64, 128]
-
-    @pytest.mark.parametrize("name", ["tuned", "library_tuned"])
-    def test_other_autotuned_kernel_is_pinned(self, kernels: Any, x: torch.Tensor, name: str) -> None:
-        """To its first config, subclasses included."""
-        other = getattr(kernels, name)
-        seen = {}
-        with observed(kernels.scaled, Config(BLOCK=32)) as log:
-            y = kernels.by_lambda(other, kernels.by_lambda(kernels.scaled, x, BLOCK=64))
-            seen = dict(other.best_config.kwargs)
-        log.prove()
-        assert seen == {"BLOCK": 64}
-        assert len(log.launches) == 1
-        assert _ran(kernels, x, y)
-
-    def test_best_config_is_what_is_forced(self, kernels: Any, x: torch.Tensor) -> None:
-        """Host code may read it; after the block it is as before."""
-        config = describe_kernel(kernels.tuned).configs[1]
-        with observed(kernels.tuned, config):
-            kernels.by_lambda(kernels.tuned, x)
-            assert kernels.tuned.best_config is kernels.tuned.configs[1]
-        assert not hasattr(kernels.tuned, "best_config")
-
-
-class TestConfigAsArgument:
-    """With `force=False` the launch got the config itself; it is only checked."""
-
-    def test_carried(self, kernels: Any, x: torch.Tensor) -> None:
-        """Entries that are the host's own are not looked for."""
-        config = Config(BLOCK=32, num_warps=2, SPLITS=4)
-        with observed(kernels.scaled, config, force=False) as log:
-            kernels.by_tuple(kernels.scaled, x, block=32, BLOCK=config["BLOCK"], num_warps=config["num_warps"])
-        log.prove()
-        assert log.launches[0].config["BLOCK"] == 32
-
-    @pytest.mark.parametrize(
-        ("config", "message"),
-        [
-            (Config(BLOCK=32), "launch 1 of kernel scaled carried BLOCK=64 instead of BLOCK=32"),
-            (Config(BLOCK=64, num_warps=8), "carried num_warps=4 instead of num_warps=8"),
-        ],
-    )
-    def test_not_carried(self, kernels: Any, x: torch.Tensor, config: Config, message: str) -> None:
-        """Nothing is forced, and the difference is shown."""
-        with observed(kernels.scaled, config, force=False) as log:
-            kernels.by_tuple(kernels.scaled, x, 64)
-        assert log.launches[0].config["BLOCK"] == 64
-        with pytest.raises(UnprovedLaunchError, match=message):
-            log.prove()
-
-
-class TestLaunchedOtherwise:
-    """Launches past the kernel object are seen."""
-
-    @pytest.mark.parametrize("config", [Config(BLOCK=32), Config(BLOCK=64, num_warps=8)])
-    def test_launch_cache(self, compiled: Any, x: torch.Tensor, config: Config) -> None:
-        """A library keeps the compiled kernel of the fixed launch and launches that."""
-        y = torch.empty_like(x)
-        kept = compiled.scaled[(4,)](x, y, N, 64)
-        with observed(compiled.scaled, config) as log:
-            kept[(4, 1, 1)](x, y, N, 64, 1)
-        with pytest.raises(UnprovedLaunchError, match=r"scaled was launched otherwise .* 1 of 1 times"):
-            log.prove()
-
-    @pytest.mark.parametrize("metadata", ["own", "kept", "none"])
-    def test_launch_cache_with_metadata_of_its_own(self, compiled: Any, x: torch.Tensor, metadata: str) -> None:
-        """Only a name, or nothing, tells what was launched."""
-        y = torch.empty_like(x)
-        kept = compiled.scaled[(4,)](x, y, N, 64)
-        made = {
-            "own": LazyDict({"name": "scaled", "function": kept.function, "stream": 0}),
-            "kept": kept.launch_metadata((4, 1, 1), 0, x, y, N, 64, 1),
-            "none": None,
-        }[metadata]
-        with observed(compiled.scaled, Config(num_warps=8)) as log:
-            compiled.by_tuple(compiled.scaled, x, 64)
-            enter, leave = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
-            kept.run(4, 1, 1, 0, kept.function, kept.packed_metadata, made, enter, leave, x, y, N, 64, 1)
-        with pytest.raises(UnprovedLaunchError, match=r"launched otherwise .* 1 of 2 times"):
-            log.prove()
-
-    def test_compiled_kernel_that_carries_the_options(self, compiled: Any, x: torch.Tensor) -> None:
-        """Compile, ask for its registers, launch it: nothing in the grid depends on a launch option."""
-        y = torch.empty_like(x)
-        with observed(compiled.scaled, Config(num_warps=8)) as log:
-            made = compiled.scaled.warmup(x, y, N, 64, grid=(1,))
-            made[(4, 1, 1)](x, y, N, 64, 1)
-        log.prove()
-        assert log.launches[0].config["num_warps"] == 8
-
-    def test_compiled_kernel_with_other_options(self, compiled: Any, x: torch.Tensor) -> None:
-        """Read from what was launched."""
-        y = torch.empty_like(x)
-        kept = compiled.scaled[(4,)](x, y, N, 64)
-        with observed(compiled.scaled, Config(num_warps=8)) as log:
-            kept[(4, 1, 1)](x, y, N, 64, 1)
-        with pytest.raises(UnprovedLaunchError, match="carried num_warps=4 instead of num_warps=8"):
-            log.prove()
-
-    def test_fixed_launch_may_come_from_a_cache(self, compiled: Any, x: torch.Tensor) -> None:
-        """Nothing is forced, so whatever production launches is the fixed launch."""
-        y = torch.empty_like(x)
-        kept = compiled.scaled[(4,)](x, y, N, 64)
-        with observed(compiled.scaled, None) as log:
-            kept[(4, 1, 1)](x, y, N, 64, 1)
-        log.prove()
-        assert log.launches[0].grid == (4, 1, 1)
-
-    def test_launch_that_never_reaches_the_driver(
-        self, compiled: Any, x: torch.Tensor, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """The word of the driver's hook counts, not that of the call."""
-        monkeypatch.setattr(_Launcher, "__call__", lambda *_launch: None)
-        with observed(compiled.scaled, Config(BLOCK=32)) as log:
-            compiled.by_lambda(compiled.scaled, x, BLOCK=64)
-        with pytest.raises(UnprovedLaunchError, match="never launched"):
-            log.prove()
-
-
-class TestPhases:
-    """Compile and run have limits of their own."""
-
-    def test_compiled(self, compiled: Any, x: torch.Tensor) -> None:
-        """A compile is told before it begins, and only where there is one; other kernels count."""
-        phases: list[str] = []
-        config = Config(BLOCK=16, SCALE=7)
-        with observed(compiled.scaled, config, on_phase=phases.append):
-            compiled.by_lambda(compiled.scaled, x, BLOCK=64)
-            compiled.by_lambda(compiled.scaled, x, BLOCK=64)
-            assert phases == ["compile", "run"]
-            compiled.by_lambda(compiled.negated, x, BLOCK=512)
-        assert phases == ["compile", "run", "compile", "run"]
-        again: list[str] = []
-        with observed(compiled.scaled, config, on_phase=again.append):
-            compiled.by_lambda(compiled.scaled, x, BLOCK=64)
-        assert again == ["run"]
-
-    def test_failed_compile(self, compiled: Any, x: torch.Tensor) -> None:
-        """The last phase tells where the launch ended."""
-        phases: list[str] = []
-        with pytest.raises(triton.TritonError), observed(compiled.broken, Config(BLOCK=32), on_phase=phases.append):
-            compiled.by_lambda(compiled.broken, x, BLOCK=64)
-        assert phases == ["compile"]
-
-    def test_interpreted(self, interpreter: Any, x: torch.Tensor) -> None:
-        """There is nothing to compile."""
-        phases: list[str] = []
-        with observed(interpreter.scaled, Config(BLOCK=16), on_phase=phases.append):
-            interpreter.by_lambda(interpreter.scaled, x, BLOCK=64)
-        assert phases == ["run"]
-
-
-class TestRestored:
-    """Nothing stays behind."""
-
-    @staticmethod
-    def _state(kernels: Any) -> list[Any]:
-        tuner = kernels.tuned_over_derived
-        classes = (Autotuner, Heuristics, JITFunction, CompiledKernel, kernels.LibraryAutotuner)
-        objects = (tuner, tuner.fn, kernels.tuned, kernels.derived, kernels.scaled)
-        hook = knobs.runtime.launch_enter_hook
-        return [
-            *({name: vars(cls).get(name) for name in ("run", "_do_compile", "launch_metadata")} for cls in classes),
-            *(
-                {name: vars(obj).get(name, "no") for name in ("run", "nargs", "best_config", "values")}
-                for obj in objects
-            ),
-            (hook, list(hook.calls) if isinstance(hook, knobs.HookChain) else None),
-        ]
-
-    @pytest.mark.parametrize("fail", [False, True])
-    def test_after_the_block(self, kernels: Any, x: torch.Tensor, fail: bool) -> None:  # noqa: FBT001 - parametrized
-        """Also when blocks are nested and the launch raises."""
-        before = self._state(kernels)
-        inside = []
-
-        def run() -> None:
-            with observed(kernels.tuned_over_derived, Config(BLOCK=32)), observed(kernels.scaled, Config(BLOCK=16)):
-                inside.append(self._state(kernels))
-                kernels.by_lambda(kernels.tuned_over_derived, kernels.by_lambda(kernels.scaled, x, BLOCK=64))
-                kernels.by_lambda(kernels.tuned, x)
-                if fail:
-                    kernels.by_tuple(kernels.scaled, x, 64)
-
-        if fail:
-            with pytest.raises(UnsupportedConfigError):
-                run()
-        else:
-            run()
-        assert inside[0] != before
-        assert self._state(kernels) == before
-
-    @pytest.mark.parametrize("placed", ["added", "replaced"])
-    def test_hooks_of_the_user(
-        self, compiled: Any, x: torch.Tensor, placed: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """They go on working, in the chain of Triton or in its place."""
-        names: list[str] = []
-
-        def hook(metadata: Any) -> None:
-            names.append(metadata.get()["name"])
-
-        chain = knobs.HookChain()
-        if placed == "added":
-            chain.add(hook)
-        mine = chain if placed == "added" else hook
-        monkeypatch.setattr(knobs.runtime, "launch_enter_hook", mine)
-        with observed(compiled.scaled, Config(num_warps=2)) as log:
-            compiled.by_tuple(compiled.scaled, x, 64)
-        log.prove()
-        compiled.by_tuple(compiled.scaled, x, 64)
-        assert names == ["scaled", "scaled"]
-        assert knobs.runtime.launch_enter_hook is mine
-        assert chain.calls == ([hook] if placed == "added" else [])
-
-
-def _raised(call: Any) -> BaseException:
-    with pytest.raises(Exception) as caught:  # noqa: PT011 - the caller looks at it
-        call()
-    return caught.value
-
-
-class TestClassify:
-    """Exceptions become outcomes with one line of reason."""
-
-    @pytest.mark.parametrize(
-        ("error", "outcome", "reason"),
-        [
-            (RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered"), "fault", "illegal memory"),
-            (RuntimeError("CUDA error: unspecified launch failure"), "fault", "unspecified launch failure"),
-            (torch.AcceleratorError("CUDA error: misaligned address"), "fault", "misaligned"),
-            (torch.AcceleratorError("CUDA error: something new\nCompile with"), "fault", "something new"),
-            (torch.AcceleratorError("CUDA error: out of memory"), "not_run", "out of memory: our own"),
-            (RuntimeError("Triton Error [CUDA]: invalid argument"), "launch_error", "invalid argument"),
-            (RuntimeError("Triton Error [HIP]: Code: 1, Messsage: x"), "launch_error", "Triton Error [HIP]"),
-            (RuntimeError("0 active drivers ([]). There should only be one."), "not_run", "no GPU driver"),
-            (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate"), "not_run", "out of memory: our own"),
-            (MemoryError(), "not_run", "out of memory: our own (MemoryError)"),
-            (AssertionError("num_warps must be a power of 2"), "compile_error", "power of 2"),
-            (UnsupportedConfigError("grid does not follow BLOCK"), "unsupported", "grid does not follow BLOCK"),
-            (
-                KeyError("Keyword argument kpack was specified but unrecognised"),
-                "unsupported",
-                "this device's compiler has no launch option 'kpack'",
-            ),
-        ],
-    )
-    def test_by_type_and_message(self, error: BaseException, outcome: str, reason: str) -> None:
-        """In any phase."""
-        found = classify(error, "run")
-        assert found is not None
-        assert found[0] == outcome
-        assert reason in found[1]
-        assert found[2]["error"] == type(error).__name__
-
-    @pytest.mark.parametrize("kind", ["shared memory", "tensor memory", "threads"])
-    def test_out_of_resources(self, kind: str) -> None:
-        """Kind, need and limit are told."""
-        detail = {"error": "OutOfResources", "kind": kind, "required": 655360, "limit": 232448}
-        found = classify(OutOfResources(655360, 232448, kind), "run")
-        assert found == ("out_of_resources", f"{kind}: required 655360, limit 232448", detail)
-
-    def test_registers(self) -> None:
-        """Read from what ptxas says."""
-        error = PTXASError(
-            "Internal Triton PTX codegen error\n`ptxas` stderr:\nptxas fatal   : (C7602) Insufficient registers (64) "
-            "to compile instruction at line 1433 in function mm. Try to compile with register target of 90 or higher.\n"
-            "ptxas fatal   : Ptx assembly aborted due to errors\n\nRepro command: ptxas -v x.ptx\n"
-        )
-        detail = {"error": "PTXASError", "kind": "registers", "required": 90, "limit": 64}
-        assert classify(error, "compile") == ("out_of_resources", "registers: required 90, limit 64", detail)
-
-    def test_other_ptxas_failure(self) -> None:
-        """The line of ptxas, not the command or the whole file."""
-        error = PTXASError(
-            "Internal\n`ptxas` stderr:\nptxas x.ptx, line 3; error   : Unknown symbol\nRepro command: a\n"
-        )
-        found = classify(error, "compile")
-        assert found is not None
-        assert found[:2] == ("compile_error", "PTXASError: ptxas x.ptx, line 3; error : Unknown symbol")
-
-    def test_unknown(self) -> None:
-        """An error of the launch's own is for the caller to name; while compiling it is the compiler's."""
-        assert classify(ValueError("shapes"), "run") is None
-        assert classify(ValueError("shapes"), None) is None
-        assert classify(KeyboardInterrupt(), "compile") is None
-        assert classify(RuntimeError("PassManager::run failed\nmodule {}"), "compile") == (
-            "compile_error",
-            "RuntimeError: PassManager::run failed",
-            {"error": "RuntimeError"},
-        )
-
-    def test_what_the_launch_wraps(self) -> None:
-        """The cause counts; the reason stays one line of bounded length."""
-        error = RuntimeError("my op failed")
-        error.__cause__ = OutOfResources(2048, 1024, "threads")
-        found = classify(error, "run")
-        assert found is not None
-        assert found[0] == "out_of_resources"
-        found = classify(RuntimeError("Triton Error [CUDA]: " + "x" * 5000), "run")
-        assert found is not None
-        assert len(found[1]) <= 300
-
-    def test_static_assert(self, kernels: Any, x: torch.Tensor) -> None:
-        """A config that the kernel itself rules out ends alike in both ways."""
-        with observed(kernels.limited, Config(BLOCK=128)):
-            error = _raised(lambda: kernels.by_lambda(kernels.limited, x, BLOCK=64))
-        found = classify(error, "run")
-        assert found is not None
-        assert found[0] == "compile_error"
-        assert "BLOCK is too large" in found[1]
-        assert "\n" not in found[1]
-
-    def test_kernel_body(self, kernels: Any, x: torch.Tensor) -> None:
-        """What the compiler rejects, and what the interpreter meets while running."""
-        error = _raised(lambda: kernels.by_lambda(kernels.broken, x, BLOCK=64))
-        found = classify(error, "run")
-        assert found is not None
-        assert found[0] == ("compile_error" if kernels.__name__.endswith("compiled") else "launch_error")
-        assert "\n" not in found[1]
-
-    def test_warps_that_the_compiler_refuses(self, compiled: Any, x: torch.Tensor) -> None:
-        """As the compiler words it today."""
-        with observed(compiled.scaled, Config(num_warps=3)):
-            error = _raised(lambda: compiled.by_tuple(compiled.scaled, x, 64))
-        found = classify(error, "run")
-        assert found is not None
-        assert found[0] == "compile_error"
-
-    def test_option_of_another_backend(self, compiled: Any, x: torch.Tensor) -> None:
-        """As Triton words it today."""
-        with observed(compiled.scaled, Config(waves_per_eu=2)):
-            error = _raised(lambda: compiled.by_tuple(compiled.scaled, x, 64))
-        found = classify(error, "run")
-        assert found is not None
-        assert found[:2] == ("unsupported", "this device's compiler has no launch option 'waves_per_eu'")
+        assert ran(kernels, x, y)
