@@ -23,12 +23,13 @@ def _cross_entropy_forward(
     vocabulary,
     ignore_index,
     BLOCK: tl.constexpr,
+    STAGES: tl.constexpr,
 ):
     row = tl.program_id(0).to(tl.int64)
     # Finite, so that -inf minus the maximum is never -inf minus -inf.
     highest = -3.0e38
     total = tl.zeros((BLOCK,), dtype=tl.float32)
-    for start in range(0, vocabulary, BLOCK):
+    for start in tl.range(0, vocabulary, BLOCK, num_stages=STAGES):
         col = start + tl.arange(0, BLOCK)
         logits = tl.load(logits_ptr + row * logits_row_stride + col, mask=col < vocabulary, other=-float("inf")).to(
             tl.float32
@@ -95,14 +96,15 @@ class _CrossEntropy(torch.autograd.Function):
             rows.shape[1],
             ignore_index,
             BLOCK=_BLOCK,
+            STAGES=3,
             num_warps=8,
-            num_stages=2,
         )
         return loss
 
     @staticmethod
     def backward(ctx: Any, dloss: torch.Tensor) -> tuple[torch.Tensor, None, None]:
-        return cross_entropy_backward(dloss, *ctx.saved_tensors, ctx.ignore_index), None, None
+        logits, targets, log_sum = ctx.saved_tensors
+        return cross_entropy_backward(dloss, logits, targets, log_sum, ctx.ignore_index), None, None
 
 
 def cross_entropy(logits: torch.Tensor, targets: torch.Tensor, ignore_index: int = -100) -> torch.Tensor:

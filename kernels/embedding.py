@@ -16,11 +16,11 @@ def _embedding_forward(
     token = tl.program_id(0).to(tl.int64)
     row = tl.load(ids_ptr + token).to(tl.int64)
     # An id outside the table must not read foreign memory, nor pass in silence.
-    known = (row >= 0) & (row < vocabulary)
+    readable = tl.where((row >= 0) & (row < vocabulary), dim, 0)
     for start in range(0, dim, BLOCK):
         col = start + tl.arange(0, BLOCK)
         mask = col < dim
-        values = tl.load(weight_ptr + row * weight_row_stride + col, mask=mask & known, other=float("nan"))
+        values = tl.load(weight_ptr + row * weight_row_stride + col, mask=col < readable, other=float("nan"))
         tl.store(out_ptr + token * out_row_stride + col, values, mask=mask)
 
 

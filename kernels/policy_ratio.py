@@ -96,7 +96,9 @@ def policy_ratio(
     kl = None if reference is None else torch.empty(current.shape, dtype=torch.float32, device=current.device)
     if ratio.numel() == 0:
         return ratio, kl
-    current_rows, old_rows, reference_rows, mask_rows = _rows(current), _rows(old), _rows(reference), _rows(mask)
+    current_rows, old_rows = _rows(current), _rows(old)
+    reference_rows = None if reference is None else _rows(reference)
+    mask_rows = None if mask is None else _rows(mask)
     rows, tokens = current_rows.shape
     _policy_ratio[lambda meta: (rows * triton.cdiv(tokens, meta["BLOCK"]),)](
         current_rows,
@@ -117,9 +119,7 @@ def policy_ratio(
     return ratio, kl
 
 
-def _rows(x: torch.Tensor | None) -> torch.Tensor | None:
+def _rows(x: torch.Tensor) -> torch.Tensor:
     """View `x` as (rows, cols) with adjacent columns; copy only where no such view exists."""
-    if x is None:
-        return None
     rows = x.reshape(-1, x.shape[-1])
     return rows if rows.stride(1) == 1 else rows.contiguous()

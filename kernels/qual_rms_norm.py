@@ -37,7 +37,7 @@ _CASES = [
 @kernel_spec(
     kernel=_rms_norm_forward,
     # The row sum has an order of its own, so warps are free; the block is part of that order, so it is not.
-    candidates=grid(num_warps=[2, 4, 8], num_stages=[1, 2]),
+    candidates=grid(num_warps=[2, 4, 8, 16], num_stages=[1, 2]),
     cases=_CASES,
     key=("cols", "dtype"),
 )
@@ -50,7 +50,7 @@ def rms_norm_forward(case: Case, seeded: Seeded) -> Callable[[], torch.Tensor]:
 
 @kernel_spec(
     kernel=_rms_norm_dx,
-    candidates=grid(num_warps=[2, 4, 8], num_stages=[1, 2]),
+    candidates=grid(num_warps=[1, 2, 4, 8, 16]),
     cases=_CASES,
     key=("cols", "dtype"),
 )

@@ -243,7 +243,8 @@ def rms_norm_dw(dout: torch.Tensor, x: torch.Tensor, rstd: torch.Tensor, dtype: 
 
 
 def _block(cols: int) -> int:
-    return min(max(triton.next_power_of_2(cols), 16), _BLOCK)
+    block: int = min(max(triton.next_power_of_2(cols), 16), _BLOCK)
+    return block
 
 
 def _check_backward(dout: torch.Tensor, x: torch.Tensor, rstd: torch.Tensor) -> None:

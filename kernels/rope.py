@@ -34,8 +34,7 @@ def _rope_rotate(
     col = tl.arange(0, BLOCK_HALF)
     position = tl.load(positions_ptr + token).to(tl.int64)
     # A position outside the table must not read foreign memory, nor pass in silence.
-    known = (position >= 0) & (position < table_rows)
-    angle_mask = (col < half) & known
+    angle_mask = col < tl.where((position >= 0) & (position < table_rows), half, 0)
     cos = tl.load(cos_ptr + position * table_row_stride + col, mask=angle_mask, other=float("nan")).to(tl.float32)
     sin = tl.load(sin_ptr + position * table_row_stride + col, mask=angle_mask, other=float("nan")).to(tl.float32)
     if BACKWARD:

@@ -12,12 +12,14 @@ _BLOCK = 2048
 
 
 @triton.jit
-def _token_log_prob(logits_ptr, ids_ptr, out_ptr, logits_row_stride, vocabulary, BLOCK: tl.constexpr):
+def _token_log_prob(
+    logits_ptr, ids_ptr, out_ptr, logits_row_stride, vocabulary, BLOCK: tl.constexpr, STAGES: tl.constexpr
+):
     row = tl.program_id(0).to(tl.int64)
     # Finite, so that -inf minus the maximum is never -inf minus -inf.
     highest = tl.full((BLOCK,), -3.0e38, dtype=tl.float32)
     total = tl.zeros((BLOCK,), dtype=tl.float32)
-    for start in range(0, vocabulary, BLOCK):
+    for start in tl.range(0, vocabulary, BLOCK, num_stages=STAGES):
         col = start + tl.arange(0, BLOCK)
         logits = tl.load(logits_ptr + row * logits_row_stride + col, mask=col < vocabulary, other=-float("inf")).to(
             tl.float32
@@ -73,6 +75,6 @@ def token_log_prob(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
     if rows.stride(1) != 1:
         rows = rows.contiguous()
     _token_log_prob[(rows.shape[0],)](
-        rows, ids.contiguous(), out, rows.stride(0), rows.shape[1], BLOCK=_BLOCK, num_warps=8, num_stages=2
+        rows, ids.contiguous(), out, rows.stride(0), rows.shape[1], BLOCK=_BLOCK, STAGES=3, num_warps=8
     )
     return out
