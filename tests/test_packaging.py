@@ -28,6 +28,7 @@ DOCS = sorted((ROOT / "docs").glob("*.md"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 HEAVY = {"torch", "triton", "msgspec", "tabulate", "numpy"}
 MAX_LINES = 400
+CODE = re.compile(r"^```.*?^```$", flags=re.MULTILINE | re.DOTALL)
 
 
 def run(*command: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
