@@ -200,6 +200,21 @@ def test_a_view_drawn_into_autograd_is_an_error(seeded: SeededInputs) -> None:
         seeded.restore()
 
 
+def test_memory_given_as_a_view_is_no_view_to_autograd() -> None:
+    """Guard-banded memory may be cut from a larger tensor; its input can still be taken out of a graph."""
+
+    def allocate(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+        return torch.zeros(100, dtype=dtype).as_strided(shape, strides, 7)
+
+    seeded = SeededInputs(stream="view", device=torch.device("cpu"), interpreted=True, allocate=allocate)
+    x = seeded.normal((4,), strides=(2,))
+    assert (x.storage_offset(), x.stride(), x.untyped_storage().nbytes()) == (7, (2,), 400)
+    seeded.freeze(lambda: x)
+    _follow(x)
+    seeded.restore()
+    assert x.is_leaf
+
+
 def test_inputs_that_share_a_storage_are_restored_together(seeded: SeededInputs) -> None:
     """A parameter made of an input is an input of its own: its gradient is dropped as well."""
     base = seeded.normal((4,), name="base")
