@@ -24,7 +24,14 @@ from pytest_kernelqual import Case, Seeded, grid, kernel_spec
             interpreter={"tokens": 5, "vocabulary": 100, "dim": 1030, "row_stride": 1030},
         ),
         Case(tokens=1, vocabulary=11, dim=515, row_stride=520, dtype="float16"),
-        Case(tokens=777, vocabulary=999, dim=1111, row_stride=1120, dtype="float32", interpreter={"tokens": 5}),
+        Case(
+            tokens=777,
+            vocabulary=999,
+            dim=1111,
+            row_stride=1120,
+            dtype="float32",
+            interpreter={"tokens": 5, "vocabulary": 9},
+        ),
     ],
     key=("dim", "dtype"),
 )

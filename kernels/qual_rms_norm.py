@@ -55,7 +55,7 @@ def rms_norm_forward(case: Case, seeded: Seeded) -> Callable[[], torch.Tensor]:
     key=("cols", "dtype"),
 )
 def rms_norm_dx(case: Case, seeded: Seeded) -> Callable[[], None]:
-    """Run forward and backward: five launches, of which only that of `dx` takes the candidate."""
+    """Run forward and backward: two launches, of which only that of `dx` takes the candidate."""
     x = seeded.normal(
         (case.rows, case.cols), dtype=case.dtype, strides=(case.row_stride, 1), requires_grad=True, name="x"
     )
@@ -70,11 +70,11 @@ _DW_CASES = [
         cols=4096,
         row_stride=4096,
         dtype="bfloat16",
-        interpreter={"rows": 37, "cols": 512, "row_stride": 512},
+        interpreter={"rows": 33, "cols": 256, "row_stride": 256},
     ),
-    Case(rows=1, cols=515, row_stride=515, dtype="float16"),
+    Case(rows=1, cols=515, row_stride=515, dtype="float16", interpreter={"cols": 131, "row_stride": 131}),
     Case(
-        rows=1025, cols=1111, row_stride=1120, dtype="float32", interpreter={"rows": 33, "cols": 300, "row_stride": 304}
+        rows=1025, cols=1111, row_stride=1120, dtype="float32", interpreter={"rows": 33, "cols": 130, "row_stride": 132}
     ),
 ]
 

@@ -21,7 +21,6 @@ _CASES = [
     Case(tokens=333, heads=3, width=4, head_dim=80, dtype="float32", interpreter={"tokens": 2}),
 ]
 _CANDIDATES = grid(BLOCK_HEADS=[1, 2, 4, 8], num_warps=[2, 4])
-_POSITIONS = 8192
 
 
 @kernel_spec(kernel=_rope_rotate, candidates=_CANDIDATES, cases=_CASES, key=("heads", "head_dim", "dtype"))
@@ -49,9 +48,10 @@ def rope_backward(case: Case, seeded: Seeded) -> Callable[[], None]:
 
 def _tables(case: Case, seeded: Seeded) -> list[torch.Tensor]:
     # Any numbers do: the kernel does not know that cos^2 + sin^2 is one.
-    shape = (_POSITIONS, case.head_dim // 2)
+    positions = case.tokens + 15
+    shape = (positions, case.head_dim // 2)
     return [
         seeded.uniform(shape, low=-1.0, high=1.0, dtype="float32", name="cos"),
         seeded.uniform(shape, low=-1.0, high=1.0, dtype="float32", name="sin"),
-        seeded.randint(0, _POSITIONS, (case.tokens,), dtype="int64", name="positions"),
+        seeded.randint(0, positions, (case.tokens,), dtype="int64", name="positions"),
     ]

@@ -127,9 +127,11 @@ class _RMSNorm(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, dout: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, None]:
+    def backward(ctx: Any, dout: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         x, weight, rstd = ctx.saved_tensors
-        return rms_norm_dx(dout, x, weight, rstd), rms_norm_dw(dout, x, rstd, weight.dtype), None
+        dx = rms_norm_dx(dout, x, weight, rstd) if ctx.needs_input_grad[0] else None
+        dweight = rms_norm_dw(dout, x, rstd, weight.dtype) if ctx.needs_input_grad[1] else None
+        return dx, dweight, None
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-6) -> torch.Tensor:
