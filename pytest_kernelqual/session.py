@@ -193,6 +193,8 @@ class CaseSession:
             raise KernelqualError(f"Try was answered by {type(reply).__name__}; this is a fault of the tool")
         if reply.fatal:
             self._lost()
+            detail = {**reply.detail, "attempts": "1 of 1", "launches_finished": reply.launches}
+            return structs.replace(reply, reason=f"{reply.reason} {_attempts(reply.launches)}", detail=detail)
         return reply
 
     def _lost(self) -> None:
@@ -242,4 +244,8 @@ def _told(death: DeviceProcessError) -> tuple[Outcome, str, dict[str, str | int]
     detail: dict[str, str | int] = {"attempts": "1 of 1", "launches_finished": death.launches}
     if death.log:
         detail["log"] = death.log
-    return outcome, f"{death.cause}{where} (1 of 1 attempts, after {death.launches} finished launches)", detail
+    return outcome, f"{death.cause}{where} {_attempts(death.launches)}", detail
+
+
+def _attempts(launches: int) -> str:
+    return f"(1 of 1 attempts, after {launches} finished launches)"

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import msgspec
 import pytest
 from msgspec import structs
 
@@ -14,6 +13,7 @@ from pytest_kernelqual.hooks.run import Declared, Run, Target
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import CandidateInfo, InputInfo, OutputBytes
 from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, FixedRecord, KernelRecord
+from pytest_kernelqual.report import strict_json
 from pytest_kernelqual.report.text import failure_text
 from pytest_kernelqual.session import CaseSession
 
@@ -190,7 +190,7 @@ def attach(run: Run, item: pytest.Item, report: pytest.TestReport) -> None:
     make = item.stash.get(RECORDS, None)
     if make is not None:
         record = make()
-        text = msgspec.json.encode(record).decode("ascii", "backslashreplace")
+        text = strict_json.dump(record).decode("ascii")
         report.kernelqual = text  # type: ignore[attr-defined]  # extra attributes of reports travel
         for case in record.cases:
             run.journal.case(case.nodeid, case)

@@ -13,12 +13,16 @@ from msgspec import structs
 from pytest_kernelqual.errors import DeviceProcessError, DocumentError, KernelqualError
 from pytest_kernelqual.hooks.run import Run
 from pytest_kernelqual.model.record import CaseRecord, Document, KernelRecord
+from pytest_kernelqual.report import strict_json
 from pytest_kernelqual.report.document import build, encode, write
 from pytest_kernelqual.report.journal import read_plan, recover
 from pytest_kernelqual.report.junit import case_properties, suite_properties
 from pytest_kernelqual.report.text import summary
 
 SESSION_NODEID = "kernelqual::session"
+
+# With xunit1 these stand at their test case.
+_PER_CASE = ("kernelqual.candidate ", "kernelqual.fixed ")
 
 
 class Results:
@@ -78,7 +82,7 @@ class Results:
             self._skipped.append(report.nodeid)
         if text is None:
             return
-        record = msgspec.json.decode(text, type=KernelRecord)
+        record: KernelRecord = strict_json.convert(strict_json.parse(text.encode(), "report"), KernelRecord, "report")
         for case in record.cases:
             self._finished[case.nodeid] = case
             if self._junit_family() == "xunit1":
@@ -111,7 +115,11 @@ class Results:
         if log is not None and self._document is not None:
             properties = suite_properties(self._document)
             if self._junit_family() == "xunit1":
-                properties = [item for item in properties if not item[0].startswith("kernelqual.candidate ")]
+                properties = [
+                    item
+                    for item in properties
+                    if not item[0].startswith(("kernelqual.candidate ", "kernelqual.fixed "))
+                ]
             for name, value in properties:
                 log.add_global_property(name, value)
 

@@ -17,7 +17,10 @@ class FixedFacts(NamedTuple):
 def judge_fixed(facts: FixedFacts) -> tuple[Outcome, str]:
     """Return the outcome of the fixed launch and one line that explains it."""
     if facts.surviving_poison:
-        return "incomplete_write", f"the fixed launch leaves uninitialised memory in its output: {facts.surviving_poison}"
+        return (
+            "incomplete_write",
+            f"the fixed launch leaves uninitialised memory in its output: {facts.surviving_poison}",
+        )
     if not facts.same_under_one_poison:
         return "nondeterministic", "two fixed launches on the same inputs gave different bytes: nothing can be compared"
     if not facts.same_under_both_poisons:

@@ -26,7 +26,10 @@ def judge_candidate(facts: CandidateFacts) -> tuple[Outcome, str]:
     if all(facts.equal):
         return "qualified", ""
     if facts.surviving_poison:
-        return "incomplete_write", f"output holds uninitialised memory (left unwritten, or read before written): {facts.surviving_poison}"
+        return (
+            "incomplete_write",
+            f"output holds uninitialised memory (left unwritten, or read before written): {facts.surviving_poison}",
+        )
     differing = len(facts.equal) - sum(facts.equal)
     if not facts.same_under_one_poison:
         count = f"{differing} of {len(facts.equal)} launches differ from the fixed launch"

@@ -47,7 +47,7 @@ def observed(
 ) -> Iterator[Launches]:
     """Let every launch of `kernel` inside the block take `config`, and log what was really launched.
 
-    Other kernels run as in production, except that autotuned ones are pinned to their first config.
+    Other kernels run as in production; autotuned ones among them are pinned to the first config that can be launched.
 
     Args:
         kernel: A Triton kernel, at any level of its wrappers.
@@ -144,7 +144,7 @@ class _Observation:
         def run(tuner: Any, *args: Any, **keywords: Any) -> Any:
             self._remember(tuner)
             if levels(tuner)[-1:] != [self.jit]:
-                return _steady_run(tuner, tuning.first_config(tuner, args, keywords), args, keywords)
+                return tuning.run_pinned(tuner, args, keywords)
             with self._launching() as frame:
                 base = tuning.fixed_config(tuner, self.fixed) if self.fixed else None
                 own = tuning.tuned_names(tuner)
@@ -161,7 +161,7 @@ class _Observation:
                     chosen = tuning.forced_config(tuner, rest, base or tuner.configs[0])
                 if self.force or base:
                     tuning.require_kept(tuner, chosen, args, keywords)
-                return _steady_run(tuner, chosen, args, keywords)
+                return tuning.run_steadily(tuner, chosen, args, keywords)
 
         return run
 
@@ -328,18 +328,6 @@ class _Observation:
             self.tuners[id(tuner)] = tuner
             for name in ("nargs", "best_config"):
                 _patch(self.undo, tuner, name, vars(tuner).get(name))
-
-
-def _steady_run(tuner: Any, chosen: Any, args: Any, keywords: Mapping[str, Any]) -> Any:
-    tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
-    tuner.best_config = chosen
-    values = chosen.all_kwargs()
-    if chosen.pre_hook is not None:
-        chosen.pre_hook({**tuner.nargs, **keywords, **values})
-    try:
-        return tuner.fn.run(*args, **keywords, **values)
-    finally:
-        tuner.nargs = None
 
 
 def _forced_value(frame: _Frame, name: str, compute: Callable[..., Any], value: Scalar) -> Callable[..., Any]:

@@ -24,8 +24,11 @@ PATTERN_B = 0x5A
 patterns would hide what it read, and a maximum that ignores NaN shows it. Differs from A in the lowest bit."""
 
 _DISPATCH_KEYS = {"cpu": "CPU", "cuda": "CUDA"}
-_QUANTISED = frozenset({torch.qint8, torch.quint8, torch.qint32, torch.quint4x2, torch.quint2x4})
+_QUANTISED = frozenset(  # torch is about to drop them
+    getattr(torch, name, None) for name in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4")
+) - {None}
 _Library: Any = torch.library.Library  # without types
+_LARGEST_BYTES = 1 << 60  # more, and torch words the error best
 _OVERRIDDEN = ("empty.memory_format", "empty_strided", "resize_")
 
 
@@ -192,20 +195,12 @@ def _override(library: Any, key: str) -> None:
 
 # The overrides are functions of the module: torch keeps the last one registered alive, and with it what it refers to.
 def _empty(keyset: Any, size: list[int], **options: Any) -> Tensor:
-    memory = _memory_for(size, options)
-    strides = _strides(size, options.get("memory_format")) if memory is not None else None
-    if memory is None or strides is None:
-        return cast("Tensor", _originals["empty.memory_format"].call_boxed(keyset, size, **options))
-    dtype = options.get("dtype") or torch.get_default_dtype()
-    return memory.launch_tensor(keyset, options.get("device"), Layout.of(size, strides, dtype, dense=True))
+    return _allocated("empty.memory_format", keyset, (size,), _strides(size, options.get("memory_format")), options)
 
 
 def _empty_strided(keyset: Any, size: list[int], stride: list[int], **options: Any) -> Tensor:
-    memory = _memory_for(size, options)
-    if memory is None or len(size) != len(stride) or (stride and min(stride) < 0):
-        return cast("Tensor", _originals["empty_strided"].call_boxed(keyset, size, stride, **options))
-    dtype = options.get("dtype") or torch.get_default_dtype()
-    return memory.launch_tensor(keyset, options.get("device"), Layout.of(size, stride, dtype))
+    strides = tuple(stride) if len(stride) == len(size) and min(stride, default=0) >= 0 else None
+    return _allocated("empty_strided", keyset, (size, stride), strides, options)
 
 
 def _resize(keyset: Any, tensor: Tensor, size: list[int], **options: Any) -> Tensor:
@@ -224,17 +219,24 @@ def _resize(keyset: Any, tensor: Tensor, size: list[int], **options: Any) -> Ten
     return tensor
 
 
-def _memory_for(size: list[int], options: dict[str, Any]) -> Memory | None:
-    """Return the memory that serves an allocation, or None where it is torch's own business."""
-    if (
-        _thread.plain
-        or (size and min(size) <= 0)  # nothing to guard, or an error that torch words best
+def _allocated(
+    name: str, keyset: Any, args: tuple[list[int], ...], strides: tuple[int, ...] | None, options: dict[str, Any]
+) -> Tensor:
+    """Return a poisoned tensor, or what torch's own kernel makes of what is not ours to poison."""
+    memory, size = _poisoning, args[0]
+    if not (
+        memory is None
+        or strides is None  # an error that torch words best
+        or min(size, default=1) <= 0  # nothing to guard, or an error
+        or _thread.plain
         or options.get("pin_memory")
         or options.get("layout") not in (None, torch.strided)
         or options.get("dtype") in _QUANTISED
     ):
-        return None
-    return _poisoning
+        layout = Layout.of(size, strides, options.get("dtype") or torch.get_default_dtype(), dense=len(args) == 1)
+        if layout.size_bytes <= _LARGEST_BYTES:
+            return memory.launch_tensor(keyset, options.get("device"), layout)
+    return cast("Tensor", _originals[name].call_boxed(keyset, *args, **options))
 
 
 def _strides(size: list[int], memory_format: torch.memory_format | None) -> tuple[int, ...] | None:

@@ -76,7 +76,8 @@ def collect(
         outside = _outside([leaf for name, leaf in plain if isinstance(leaf, Tensor) and name.startswith("return")])
         outputs = [_copied(name, leaf, outside.get(id(leaf))) for name, leaf in plain]
     if not any(output.tensor.numel() for output in outputs):
-        gave = f"{len(outputs)} outputs without elements" if outputs else "None"
+        nothing = "None" if returned is None else "no tensor"
+        gave = f"{len(outputs)} outputs without elements" if outputs else nothing
         raise InputError(
             f"the launch returned {gave} and changed no input: nothing that can be compared; "
             "return its output tensors, or write into a tensor that seeded made"

@@ -17,7 +17,7 @@ from pytest_kernelqual.model.messages import Opened, OutputBytes, Tried
 from pytest_kernelqual.model.outcome import Outcome, Phase
 from pytest_kernelqual.model.record import Mismatch
 from pytest_kernelqual.model.spec import KernelSpec
-from pytest_kernelqual.on_device.compare import mismatches, same, unwritten
+from pytest_kernelqual.on_device.compare import mismatches, same, unwritten, written_outside
 from pytest_kernelqual.on_device.environment import Device
 from pytest_kernelqual.on_device.inputs import SeededInputs
 from pytest_kernelqual.on_device.loader import user_traceback
@@ -32,6 +32,8 @@ class _Run(NamedTuple):
 
     outputs: list[Output]
     launches: list[Launch]
+    changed: frozenset[str]
+    """Names of the inputs that the launch changed."""
 
 
 class _LaunchFailed(Exception):  # noqa: N818 - carries an outcome, is no error of ours
@@ -95,7 +97,7 @@ class OpenCase:
             with self._failures():
                 self._build()
             first = self._execute(None, PATTERN_A)
-            self._mutated = frozenset(output.name for output in first.outputs if output.name.startswith("input "))
+            self._mutated = first.changed
             again = self._execute(None, PATTERN_A)
             other = self._execute(None, PATTERN_B)
             self._enter("compare")
@@ -180,10 +182,14 @@ class OpenCase:
             if self._spec.kernel is not None:
                 launches.prove()
             self._launched += 1
-            self._check_damage(config)
-            changed = self._changed()
-            outputs = collect(returned, self.inputs.tensors, changed | self._mutated)
-            return _Run(outputs, launches.launches)
+            changed = frozenset(item.name for item in self.inputs.changed())
+            self._check_damage(changed - self._mutated if config is not None else frozenset())
+            outputs = collect(
+                returned,
+                [(item.name, item.tensor) for item in self.inputs.tensors if item.name in changed | self._mutated],
+                [(item.name, item.tensor.grad) for item in self.inputs.tensors if item.tensor.grad is not None],
+            )
+            return _Run(outputs, launches.launches, changed)
 
     def _observed(self, config: Config | None) -> AbstractContextManager[Launches]:
         if self._spec.kernel is None:
@@ -198,22 +204,23 @@ class OpenCase:
             on_phase=self._enter,
         )
 
-    def _check_damage(self, config: Config | None) -> None:
+    def _check_damage(self, undeclared: frozenset[str]) -> None:
+        """End the launch when guard bytes, or inputs that the fixed launch leaves alone, have changed."""
         damage = [str(item) for item in self._memory.damage()]
-        if config is not None:
-            damage += [
-                f"{name} was changed, which the fixed launch leaves alone"
-                for name in sorted(self._changed() - self._mutated)
-            ]
+        damage += [f"input {name} was changed, which the fixed launch leaves alone" for name in sorted(undeclared)]
         if damage:
             raise _LaunchFailed("out_of_bounds_write", damage[0], {"damage": damage})
 
-    def _changed(self) -> frozenset[str]:
-        return frozenset(f"input {item.name}" for item in self.inputs.changed())
+    def _check_outside(self, found: dict[str, Any] | None) -> None:
+        if found:
+            reason = f"{found['count']} bytes were written in the storage of {found['output']} outside what is returned"
+            raise _LaunchFailed("out_of_bounds_write", f"{reason}, first at byte {found['first_byte']}", found)
 
     def _judge(self, runs: list[_Run], fixed: _Run) -> Tried:
         equal = [same(fixed.outputs, run.outputs) for run in runs]
         under_a, under_b = runs[0::2], runs[1::2]
+        for run in under_a:
+            self._check_outside(written_outside(fixed.outputs, run.outputs, PATTERN_A))
         one_poison = all(same(group[0].outputs, run.outputs) for group in (under_a, under_b) for run in group[1:])
         both_poisons = same(under_a[0].outputs, under_b[0].outputs)
         survived = unwritten(under_a[0].outputs, under_b[0].outputs, PATTERN_A, PATTERN_B) if not both_poisons else None
