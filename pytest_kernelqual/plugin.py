@@ -77,12 +77,12 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
             )
         args[:0] = paths
         known.file_or_dir.extend(paths)
-        early_config.stash[DEFAULT_PATHS] = True
+        early_config.stash[_DEFAULT_PATHS] = True
     early_config.getini("python_files").extend(early_config.getini("kernelqual_files"))
 
 
 # Set when the run covers the default paths, so that nothing was narrowed by a path.
-DEFAULT_PATHS = pytest.StashKey[bool]()
+_DEFAULT_PATHS = pytest.StashKey[bool]()
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -101,7 +101,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if config.option.kernelqual:
         from pytest_kernelqual.hooks import register  # noqa: PLC0415 - nothing of it loads without the option
 
-        register(config)
+        register(config, default_paths=config.stash.get(_DEFAULT_PATHS, False))
     else:
         config.pluginmanager.register(_Off(config), _OFF)
 

@@ -14,7 +14,7 @@ from pytest_kernelqual.hooks.run import RUN, Run
 from pytest_kernelqual.report.document import check_writable
 
 
-def register(config: pytest.Config) -> None:
+def register(config: pytest.Config, *, default_paths: bool) -> None:
     """Check the options and register the plugin's parts; a wrong option is a usage error before anything runs."""
     if getattr(config.option, "benchmark_only", False):
         raise pytest.UsageError("--benchmark-only would skip every qualification item; leave it out under --kernelqual")
@@ -26,11 +26,16 @@ def register(config: pytest.Config) -> None:
             check_writable(path)
     except KernelqualError as error:
         raise pytest.UsageError(f"--kernelqual: {error}") from None
-    run = Run(settings, path, worker=(workerinput or {}).get("workerid", "main"))
+    run = Run(
+        settings,
+        path,
+        worker=(workerinput or {}).get("workerid", "main"),
+        default_paths=default_paths or (workerinput or {}).get("kernelqual_default_paths", False),
+    )
     config.stash[RUN] = run
     manager = config.pluginmanager
     manager.register(Collection(config, run), "kernelqual-collection")
     manager.register(Fixtures(config, run), "kernelqual-fixtures")
     if workerinput is None:
         manager.register(Results(config, run), "kernelqual-results")
-        manager.register(Distribution(config, run), "kernelqual-distribution")
+        manager.register(Distribution(run), "kernelqual-distribution")

@@ -117,7 +117,12 @@ class Collection:
         """Write down what is to be run, in declared order."""
         if self._config.option.collectonly or _controls_workers(self._config):
             return
-        because = narrowed_by(self._config, selected=len(session.items), declared=len(self._nodeids))
+        because = narrowed_by(
+            self._config,
+            default_paths=self._run.default_paths,
+            selected=len(session.items),
+            declared=len(self._nodeids),
+        )
         self._run.plan = make_plan(session.items, self._nodeids, because)
         self._run.journal.plan(self._run.plan)
 

@@ -6,15 +6,13 @@ from typing import Any
 import pytest
 
 from pytest_kernelqual.hooks.run import Run
-from pytest_kernelqual.plugin import DEFAULT_PATHS
 
 
 class Distribution:
     """Hooks of xdist's controller."""
 
-    def __init__(self, config: pytest.Config, run: Run) -> None:
+    def __init__(self, run: Run) -> None:
         """Keep the run; devices are looked for when the first worker starts."""
-        self._config = config
         self._run = run
         self._devices: list[str] | None = None
         self._given: dict[str, str] = {}
@@ -22,7 +20,7 @@ class Distribution:
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
         """Tell a new worker its device: the least used, so that a replacement gets the device of the one that died."""
-        node.workerinput["kernelqual_default_paths"] = self._config.stash.get(DEFAULT_PATHS, False)
+        node.workerinput["kernelqual_default_paths"] = self._run.default_paths
         device = self._least_used()
         if device is not None:
             self._given[node.gateway.id] = device

@@ -5,7 +5,6 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from pytest_kernelqual.hooks.run import TARGET, Target
-from pytest_kernelqual.plugin import DEFAULT_PATHS
 from pytest_kernelqual.report.journal import Plan, PlannedCase, PlannedKernel
 
 
@@ -42,11 +41,10 @@ def kernel_nodeid(item: pytest.Item) -> str:
     return item.nodeid.partition("[")[0]
 
 
-def narrowed_by(config: pytest.Config, *, selected: int, declared: int) -> list[str]:
+def narrowed_by(config: pytest.Config, *, default_paths: bool, selected: int, declared: int) -> list[str]:
     """Say what made this run smaller than everything that is declared."""
     reasons = []
-    workerinput = getattr(config, "workerinput", {})
-    if not (config.stash.get(DEFAULT_PATHS, False) or workerinput.get("kernelqual_default_paths", False)):
+    if not default_paths:
         paths = " ".join(str(argument) for argument in config.args)
         reasons.append(f"paths were given: {paths}")
     if selected < declared:

@@ -35,11 +35,12 @@ class Target(Struct, frozen=True):
 class Run:
     """Hold the state of this process; everything heavy is made when first needed."""
 
-    def __init__(self, settings: Settings, report: Path, *, worker: str) -> None:
-        """Keep the settings, the path of the report, and the name of this process among workers."""
+    def __init__(self, settings: Settings, report: Path, *, worker: str, default_paths: bool) -> None:
+        """Keep the settings, the path of the report, the name of this process among workers, and what it covers."""
         self.settings = settings
         self.report = report
         self.worker = worker
+        self.default_paths = default_paths
         self.started_at = datetime.now(UTC)
         self.plan: Plan | None = None
         self._device: Device | None = None
