@@ -28,6 +28,8 @@ _QUANTISED = frozenset(  # torch is about to drop them
     getattr(torch, name, None) for name in ("qint8", "quint8", "qint32", "quint4x2", "quint2x4")
 ) - {None}
 _Library: Any = torch.library.Library  # without types
+# CPU memory kept from launch to launch: fresh pages cost more than all the rest of an allocation.
+_MOST_SPARE_BYTES = 64 << 20
 _LARGEST_BYTES = 1 << 60  # more, and torch words the error best
 _OVERRIDDEN = ("empty.memory_format", "empty_strided", "resize_")
 
@@ -70,6 +72,8 @@ class Memory:
         self._inputs: list[Buffer] = []
         self._allocations: list[Buffer] = []
         self._found: list[Damage] = []
+        self._spare: dict[int, list[Tensor]] = {}
+        self._spare_bytes = 0
         self._held_bytes = 0
         self._check_at_bytes = self._limit_bytes
         self._made = 0
@@ -152,13 +156,15 @@ class Memory:
 
     def launch_tensor(self, keyset: Any, device: torch.device | None, layout: Layout) -> Tensor:
         """Return a poisoned tensor for the open launch: one allocation by torch's own kernel, filled once."""
-        allocate = _originals["empty.memory_format"].call_boxed
-        try:
-            block = allocate(keyset, [layout.block_bytes], dtype=torch.uint8, device=device)
-        except RuntimeError:  # out of memory, perhaps for what production would have freed by now
-            if not self._check_dead():
-                raise
-            block = allocate(keyset, [layout.block_bytes], dtype=torch.uint8, device=device)
+        block = self._spare_block(layout.block_bytes)
+        if block is None:
+            allocate = _originals["empty.memory_format"].call_boxed
+            try:
+                block = allocate(keyset, [layout.block_bytes], dtype=torch.uint8, device=device)
+            except RuntimeError:  # out of memory, perhaps for what production would have freed by now
+                if not self._check_dead():
+                    raise
+                block = allocate(keyset, [layout.block_bytes], dtype=torch.uint8, device=device)
         with _lock:
             self._made += 1
             buffer = Buffer(block, layout, self._pattern, f"allocation {self._made}")
@@ -184,6 +190,19 @@ class Memory:
         self._allocations = [buffer for buffer in self._allocations if id(buffer) not in gone]
         self._held_bytes = sum(buffer.block.numel() for buffer in self._allocations)
         self._check_at_bytes = self._held_bytes + self._limit_bytes
+        for block in (buffer.block for buffer in buffers):
+            if block.is_cpu and self._spare_bytes + block.numel() <= _MOST_SPARE_BYTES:
+                self._spare.setdefault(block.numel(), []).append(block)
+                self._spare_bytes += block.numel()
+
+    def _spare_block(self, block_bytes: int) -> Tensor | None:
+        """Return a block that an earlier launch is done with, if there is one of that size."""
+        with _lock:
+            blocks = self._spare.get(block_bytes)
+            if not blocks:
+                return None
+            self._spare_bytes -= block_bytes
+            return blocks.pop()
 
 
 def _override(library: Any, key: str) -> None:

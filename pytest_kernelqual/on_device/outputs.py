@@ -173,9 +173,18 @@ def _copied(name: str, leaf: Any, outside: Tensor | None) -> Output:
         data = _SCALARS[type(leaf)](leaf)
         tensor = torch.frombuffer(bytearray(data), dtype=torch.uint8) if data else torch.empty(0, dtype=torch.uint8)
         return Output(name, tensor, (), f"Python {type(leaf).__name__}", ())
-    copy = as_bits(leaf.resolve_conj().resolve_neg()).clone(memory_format=torch.contiguous_format)
+    copy = _row_major(as_bits(leaf.resolve_conj().resolve_neg()))
     dtype = str(leaf.dtype).removeprefix("torch.")
-    return Output(name, copy.view(-1).view(torch.uint8), tuple(leaf.shape), dtype, leaf.stride(), outside)
+    return Output(name, copy, tuple(leaf.shape), dtype, leaf.stride(), outside)
+
+
+def _row_major(bits: Tensor) -> Tensor:
+    """Return a copy of the bytes of the elements."""
+    if not bits.is_cpu or not bits.is_contiguous():
+        return bits.clone(memory_format=torch.contiguous_format).view(-1).view(torch.uint8)
+    copy = torch.empty(bits.nbytes, dtype=torch.uint8)  # not clone: waking torch's threads costs more than the work
+    ctypes.memmove(copy.data_ptr(), bits.data_ptr(), copy.numel())
+    return copy
 
 
 def _plain(name: str, tensor: Tensor) -> Tensor:
