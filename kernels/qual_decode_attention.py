@@ -46,7 +46,7 @@ def decode_split(case: Case, seeded: Seeded) -> Any:
 
 @kernel_spec(
     kernel=_decode_split,
-    candidates=grid(num_warps=[1, 2, 8], num_stages=[2]),
+    candidates=grid(num_warps=[2, 8, 16], num_stages=[2]),
     cases=_CASES,
     key=("heads", "kv_heads", "head_dim", "dtype"),
     screen="16 query rows leave warps only the keys to share, so that num_warps is part of the order of the softmax",
