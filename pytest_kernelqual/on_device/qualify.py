@@ -137,10 +137,12 @@ class OpenCase:
                 excluded = self._excluded(config)
             if excluded:
                 return Tried(outcome="unsupported", reason=excluded)
-            runs = [self._execute(config, PATTERN_B if repeat % 2 else PATTERN_A) for repeat in range(self._repeats)]
-            self._enter("compare")
+            fixed = self._fixed
+            runs = [
+                self._compared(config, fixed, (PATTERN_A, PATTERN_B)[repeat % 2]) for repeat in range(self._repeats)
+            ]
             with self._failures():
-                return self._judge(runs, self._fixed)
+                return self._judge(runs, fixed)
         except _LaunchFailed as failed:
             return Tried(
                 outcome=failed.outcome,
@@ -216,16 +218,24 @@ class OpenCase:
             reason = f"{found['count']} bytes were written in the storage of {found['output']} outside what is returned"
             raise _LaunchFailed("out_of_bounds_write", f"{reason}, first at byte {found['first_byte']}", found)
 
+    def _compared(self, config: Config, fixed: _Run, pattern: int) -> _Run:
+        """Launch a candidate once; where its bytes are those of the fixed launch, its own copy of them is let go."""
+        run = self._execute(config, pattern)
+        self._enter("compare")
+        with self._failures():
+            if pattern == PATTERN_A:  # the fixed launch's kept outputs were made under it
+                self._check_outside(written_outside(fixed.outputs, run.outputs, pattern))
+            return run._replace(outputs=fixed.outputs) if same(fixed.outputs, run.outputs) else run
+
     def _judge(self, runs: list[_Run], fixed: _Run) -> Tried:
-        equal = [same(fixed.outputs, run.outputs) for run in runs]
+        equal = [run.outputs is fixed.outputs for run in runs]
         under_a, under_b = runs[0::2], runs[1::2]
-        for run in under_a:
-            self._check_outside(written_outside(fixed.outputs, run.outputs, PATTERN_A))
-        one_poison = all(same(group[0].outputs, run.outputs) for group in (under_a, under_b) for run in group[1:])
-        both_poisons = same(under_a[0].outputs, under_b[0].outputs)
-        survived = unwritten(under_a[0].outputs, under_b[0].outputs, PATTERN_A, PATTERN_B) if not both_poisons else None
-        facts = CandidateFacts(equal, one_poison, both_poisons, _in_words(survived))
-        outcome, reason = judge_candidate(facts)
+        one_poison = all(_agree(group[0], run) for group in (under_a, under_b) for run in group[1:])
+        both_poisons = _agree(under_a[0], under_b[0])
+        survived = None
+        if not both_poisons:
+            survived = unwritten(under_a[0].outputs, under_b[0].outputs, PATTERN_A, PATTERN_B)
+        outcome, reason = judge_candidate(CandidateFacts(equal, one_poison, both_poisons, _in_words(survived)))
         detail: dict[str, Any] = {}
         if outcome != "qualified":
             wrong = runs[equal.index(False)]
@@ -322,6 +332,10 @@ def _takes_config(launch: Callable[..., Any]) -> bool:
         names = ", ".join(item.name for item in required)
         raise InputError(f"the launch takes ({names}); it must take nothing or the config alone")
     return bool(required) or any(item.name == "config" for item in parameters)
+
+
+def _agree(one: _Run, other: _Run) -> bool:
+    return one.outputs is other.outputs or same(one.outputs, other.outputs)
 
 
 def _in_words(found: dict[str, Any] | None) -> str:
