@@ -126,6 +126,7 @@ class Memory:
         global _poisoning  # noqa: PLW0603 - an operator's kernel is process-wide as well
         if pattern not in range(0x100):
             raise InputError(f"pattern {pattern} is not a byte; use 0 to 255")
+        library = _Library("aten", "IMPL")
         with _lock:
             if _poisoning is not None:
                 raise KernelqualError("poisoned memory is open already; close it before opening it again")
@@ -133,7 +134,6 @@ class Memory:
             _originals.update({name: torch.library.get_kernel(f"aten::{name}", key) for name in _OVERRIDDEN})
             self._pattern = pattern
             _poisoning = self
-        library = _Library("aten", "IMPL")
         try:
             _override(library, key)
             with _compiled_code_poisoned(self._device.type):
@@ -209,7 +209,7 @@ def _override(library: Any, key: str) -> None:
     with warnings.catch_warnings():  # torch warns once per process that an operator is overridden, which is the point
         warnings.filterwarnings("ignore", message="(?s).*[Oo]verrid", category=UserWarning)
         for name, kernel in zip(_OVERRIDDEN, (_empty, _empty_strided, _resize), strict=True):
-            library.impl(name, kernel, key, with_keyset=True)
+            library.impl(name, kernel, key, with_keyset=True, allow_override=True)
 
 
 # The overrides are functions of the module: torch keeps the last one registered alive, and with it what it refers to.
