@@ -32,6 +32,11 @@ class Device(NamedTuple):
         if not self.interpreted:
             torch.cuda.synchronize(self.torch_device)
 
+    def release_memory(self) -> None:
+        """Hand cached blocks back to the device, after it ran out of memory."""
+        if not self.interpreted:
+            torch.cuda.empty_cache()
+
 
 def choose(settings: Settings) -> Device:
     """Pick the device that the settings ask for and make triton use it; SettingsError when there is none.

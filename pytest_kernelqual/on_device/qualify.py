@@ -7,7 +7,13 @@ from typing import Any, NamedTuple
 
 import torch
 
-from pytest_kernelqual.errors import InputError, KernelqualError, UnprovedLaunchError, UnsupportedConfigError
+from pytest_kernelqual.errors import (
+    DeclarationError,
+    InputError,
+    KernelqualError,
+    UnprovedLaunchError,
+    UnsupportedConfigError,
+)
 from pytest_kernelqual.judge.baseline import FixedFacts, judge_fixed
 from pytest_kernelqual.judge.candidate import CandidateFacts, judge_candidate
 from pytest_kernelqual.launch import Launch, Launches, classify, observed
@@ -267,7 +273,10 @@ class OpenCase:
     def _excluded(self, config: Config) -> str:
         if self._spec.exclude is None:
             return ""
-        reason = self._spec.exclude(config, self._case)
+        try:
+            reason = self._spec.exclude(config, self._case)
+        except Exception as error:
+            raise DeclarationError(f"exclude= raised {type(error).__name__}: {_first_line(error)}") from error
         return (
             f"excluded by the spec: {reason}" if isinstance(reason, str) else "excluded by the spec" if reason else ""
         )
@@ -284,7 +293,8 @@ class OpenCase:
         except _LaunchFailed:
             raise
         except Exception as error:
-            self.last_error = error
+            if self._device.interpreted:  # its frames hold tensors, and a device has no memory to spare
+                self.last_error = error
             raise self._failure(error) from error
 
     def _failure(self, error: Exception) -> _LaunchFailed:
@@ -304,6 +314,7 @@ class OpenCase:
             return _LaunchFailed("not_run", str(error), {})
         traceback = {"traceback": user_traceback(error)}
         if isinstance(error, MemoryError | torch.OutOfMemoryError):
+            self._device.release_memory()
             return _LaunchFailed("not_run", f"out of memory: {_first_line(error)}", {})
         if self._phase == "inputs":
             return _LaunchFailed(
