@@ -14,8 +14,9 @@ from pytest_kernelqual.on_device import element_types
 # Returns the values (one axis) of `count` elements, in row-major order, from element `start` on.
 Draw = Callable[[int, int], torch.Tensor]
 
-# Elements drawn at a time: temporaries stay within a CPU's cache, and at 64 MiB each on a device.
-_CHUNK = {"cpu": 1 << 18}
+# Elements drawn at a time. On a CPU the most that torch works on in one thread: temporaries stay within the cache, and
+# workers that share its cores do not wait for each other's threads. On a device temporaries are 64 MiB each.
+_CHUNK = {"cpu": 1 << 15}
 _DEVICE_CHUNK = 1 << 24
 
 
