@@ -4,10 +4,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from pytest_kernelqual.model.values import scalar_problem, shown
+
 AxisValue = bool | int | float | str | None | tuple[Any, ...]
 
 # Characters that pytest, shells, XML and file names all take.
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.+]+")
+_LONGEST_ID = 500
 
 
 class Case:
@@ -20,7 +23,10 @@ class Case:
     def __init__(self, *, interpreter: Mapping[str, AxisValue] | None = None, **axes: AxisValue) -> None:
         """Keep the axes; they are checked where the spec is declared."""
         self.axes = {name: _frozen(value) for name, value in axes.items()}
-        self.interpreter = {name: _frozen(value) for name, value in (interpreter or {}).items()}
+        smaller: Any = {} if interpreter is None else interpreter
+        self.interpreter = (
+            {name: _frozen(value) for name, value in smaller.items()} if isinstance(smaller, Mapping) else smaller
+        )
 
     @property
     def id(self) -> str:
@@ -29,17 +35,21 @@ class Case:
 
     def problem(self) -> str | None:
         """Say what is wrong with an axis, or None."""
-        for name, value in [*self.axes.items(), *self.interpreter.items()]:
-            if name in _RESERVED or name.startswith("_"):
-                return f"case axis {name!r} is a reserved name; rename the axis"
-            if not _plain(value):
-                return (
-                    f"case axis {name}={value!r} is a {type(value).__name__}; "
-                    'use bool, int, float, str, None or a tuple of these (a dtype by name, for example "bfloat16")'
-                )
+        if not isinstance(self.interpreter, Mapping):
+            return f'interpreter={shown(self.interpreter)} must name axes and their values, as in {{"rows": 3}}'
+        values = [*self.axes.items(), *self.interpreter.items()]
+        wrong_name = next((told for name, _ in values if (told := _name_problem(name))), None)
+        if wrong_name:
+            return wrong_name
+        for name, value in values:
+            problem = _value_problem(value)
+            if problem:
+                return f"case axis {name}={shown(value)} {problem}"
         unknown = sorted(self.interpreter.keys() - self.axes.keys())
         if unknown:
             return f"interpreter= names {unknown[0]!r}, which is not an axis of the case; axes: {', '.join(self.axes)}"
+        if len(self.id) > _LONGEST_ID:
+            return f"the id of the case would have {len(self.id)} characters, at most {_LONGEST_ID}; shorten its axes"
         return None
 
     def under_interpreter(self) -> "Case":
@@ -55,22 +65,34 @@ class Case:
 
     def __repr__(self) -> str:
         """Show the call that makes this case."""
-        return f"Case({', '.join(f'{name}={value!r}' for name, value in self.axes.items())})"
+        return f"Case({', '.join(f'{name}={shown(value)}' for name, value in self.axes.items())})"
 
 
 _RESERVED = frozenset({"axes", "id", "interpreter", "problem", "under_interpreter"})
+
+
+def _name_problem(name: object) -> str | None:
+    if not isinstance(name, str) or not name.isidentifier():
+        return f"case axis {shown(name)} is not an identifier, by which the builder could read it; rename the axis"
+    if name in _RESERVED or name.startswith("_"):
+        return f"case axis {name!r} is a reserved name; rename the axis"
+    return None
 
 
 def _frozen(value: Any) -> Any:
     return tuple(_frozen(item) for item in value) if isinstance(value, list | tuple) else value
 
 
-def _plain(value: object) -> bool:
+def _value_problem(value: object) -> str | None:
+    """Say why an axis cannot hold the value, as the rest of a sentence."""
     if isinstance(value, tuple):
-        return all(_plain(item) for item in value)
-    if isinstance(value, float):
-        return value == value and abs(value) != float("inf")  # noqa: PLR0124 - NaN
-    return value is None or type(value) in (bool, int, str)
+        told = ((item, _value_problem(item)) for item in value)
+        return next(
+            (why if isinstance(item, tuple) else f"holds {shown(item)}, which {why}" for item, why in told if why), None
+        )
+    problem = scalar_problem(value)
+    dtype = type(value).__module__ == "torch" and type(value).__name__ == "dtype"
+    return 'is a torch.dtype; name it, for example "bfloat16"' if dtype else problem
 
 
 def _part(name: str, value: AxisValue) -> str:

@@ -1,10 +1,16 @@
 """Launch configs and the enumeration of candidates."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
+from pytest_kernelqual.model.values import exact, scalar_problem, shown
+
 Scalar = bool | int | float | str | None
+
+# A string that cannot be taken for another value stands in an id without quotes.
+_BARE = re.compile(r"(?!(True|False|None|nan|inf)$)[A-Za-z_][A-Za-z0-9_.+-]*")
 
 
 class Config(Mapping[str, Scalar]):
@@ -14,14 +20,14 @@ class Config(Mapping[str, Scalar]):
     Values are checked where the spec is declared, so that one wrong config fails one spec and not its whole file.
     """
 
-    __slots__ = ("_identity", "_values")
+    __slots__ = ("_identity", "_not_a_mapping", "_values")
 
     def __init__(self, values: Mapping[str, Scalar] | None = None, /, **named: Scalar) -> None:
         """Take the values of `values`, then those given by name."""
-        self._values: dict[str, Scalar] = {**(values or {}), **named}
-        self._identity = tuple(
-            sorted((name, type(value).__name__, repr(value)) for name, value in self._values.items())
-        )
+        given: Any = {} if values is None else values
+        self._not_a_mapping = "" if isinstance(given, Mapping) else shown(given)
+        self._values: dict[str, Scalar] = {**({} if self._not_a_mapping else given), **named}
+        self._identity = frozenset((name, type(value), exact(value)) for name, value in self._values.items())
 
     @property
     def id(self) -> str:
@@ -30,13 +36,14 @@ class Config(Mapping[str, Scalar]):
 
     def problem(self) -> str | None:
         """Say what is wrong with a name or value, or None."""
+        if self._not_a_mapping:
+            return f"Config({self._not_a_mapping}) is not made of names and values; write Config(BLOCK=64)"
         for name, value in self._values.items():
             if not isinstance(name, str) or not name.isidentifier():
-                return f"config name {name!r} is not an identifier"
-            if not (value is None or type(value) in (bool, int, float, str)):
-                return f"config value {name}={value!r} is a {type(value).__name__}; use bool, int, float, str or None"
-            if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):  # noqa: PLR0124 - NaN
-                return f"config value {name}={value!r} is not finite"
+                return f"config name {shown(name)} is not an identifier"
+            problem = scalar_problem(value)
+            if problem:
+                return f"config value {name}={shown(value)} {problem}"
         return None
 
     def __getitem__(self, name: str) -> Scalar:
@@ -61,7 +68,7 @@ class Config(Mapping[str, Scalar]):
 
     def __repr__(self) -> str:
         """Show the call that makes this config."""
-        return f"Config({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
+        return f"Config({', '.join(f'{name}={shown(value)}' for name, value in self._values.items())})"
 
 
 def grid(**axes: Sequence[Scalar]) -> tuple[Config, ...]:
@@ -78,4 +85,4 @@ def _is_axis(axis: object) -> bool:
 
 
 def _text(value: Scalar) -> str:
-    return value if isinstance(value, str) else repr(value)
+    return value if isinstance(value, str) and _BARE.fullmatch(value) else ascii(value)

@@ -6,14 +6,19 @@ failing item while the other specs of the file go on.
 
 import dis
 import inspect
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from pytest_kernelqual.model.case import Case
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.settings import MIN_REPEATS
+from pytest_kernelqual.model.values import encodable, shown
+
+_MOST_EFFORT = 10_000
+_LONGEST_S = 7 * 24 * 3600.0
 
 Builder = Callable[..., Any]
 Exclude = Callable[[Config, Case], bool | str]
@@ -88,17 +93,19 @@ class KernelSpec:
 
     @property
     def path(self) -> str:
-        """Name the file of the builder."""
-        return self.builder.__code__.co_filename
+        """Name the file of the builder; empty where it has no code."""
+        return str(getattr(_code(self.builder), "co_filename", ""))
 
     @property
     def line(self) -> int:
         """Give the line of the builder, counted from 1."""
-        return self.builder.__code__.co_firstlineno
+        return int(getattr(_code(self.builder), "co_firstlineno", 1))
 
 
 # Every spec in order of declaration, by module name: a module's namespace forgets a spec that a later one shadows.
 DECLARED: dict[str, list[KernelSpec]] = {}
+
+_PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 _OPTIONS = {
     "kernel", "candidates", "cases", "key", "fixed", "grid", "grid_independent", "exclude", "screen", "marks",
@@ -106,10 +113,11 @@ _OPTIONS = {
 }  # fmt: skip
 
 
-def kernel_spec(**options: Any) -> Callable[[Builder], KernelSpec]:
+def kernel_spec(bare: Builder | None = None, /, **options: Any) -> Callable[[Builder], KernelSpec]:
     """Declare a kernel for qualification; decorates the builder `(case, seeded) -> launch`.
 
     Args:
+        bare: Nothing: a builder arrives here where the parentheses were forgotten, which is an error of its spec.
         **options: As listed here.
             kernel: A `@triton.jit`, `@triton.heuristics` or `@triton.autotune` kernel onto which configs are forced;
                 leave out where the launch takes the config as its argument.
@@ -127,15 +135,41 @@ def kernel_spec(**options: Any) -> Callable[[Builder], KernelSpec]:
     """
 
     def declare(builder: Builder) -> KernelSpec:
-        spec = _declared(builder, options)
-        DECLARED.setdefault(builder.__module__, []).append(spec)
-        return spec
+        # Only a function tells in which module it was written; for anything else that is where it is decorated.
+        module = builder.__module__ if inspect.isfunction(builder) else _calling_module()
+        return _registered(_declared(builder, options), module)
 
+    if bare is not None:
+        error = f"kernel_spec got {shown(bare)} in place of options; write @kernel_spec(kernel=..., cases=[...])"
+        module = str(getattr(bare, "__module__", ""))
+        return cast("Callable[[Builder], KernelSpec]", _registered(KernelSpec(_name(bare), bare, error=error), module))
     return declare
 
 
+def _calling_module() -> str:
+    return str(sys._getframe(2).f_globals.get("__name__", ""))  # noqa: SLF001 - as warnings and logging find their caller
+
+
+def _registered(spec: KernelSpec, module: str) -> KernelSpec:
+    DECLARED.setdefault(module, []).append(spec)
+    return spec
+
+
+def _code(builder: Any) -> Any:
+    """Return the code of the builder as it was written, below the wrappers of decorators."""
+    try:
+        return getattr(inspect.unwrap(builder), "__code__", None)
+    except ValueError:  # wrappers in a circle
+        return None
+
+
+def _name(builder: Any) -> str:
+    name = getattr(builder, "__name__", None) or getattr(builder, "name", None)
+    return name if isinstance(name, str) else type(builder).__name__
+
+
 def _declared(builder: Builder, options: dict[str, Any]) -> KernelSpec:
-    name = builder.__name__
+    name = _name(builder)
     unknown = sorted(options.keys() - _OPTIONS)
     if unknown:
         near = get_close_matches(unknown[0], _OPTIONS, 1)
@@ -156,20 +190,22 @@ def _declared(builder: Builder, options: dict[str, Any]) -> KernelSpec:
 
 def _problem(builder: Builder, options: dict[str, Any]) -> str | None:
     """Return the first thing wrong with the declaration that can be told without the kernel."""
-    checks = (
-        _builder_problem(builder),
-        _cases_problem(options),
-        _candidates_problem(options),
-        _limits_problem(options),
+    return (
+        _builder_problem(builder)
+        or _options_problem(options)
+        or _cases_problem(options)
+        or _candidates_problem(options)
     )
-    return next((problem for problem in checks if problem), None)
 
 
 def _builder_problem(builder: Builder) -> str | None:
-    parameters = list(inspect.signature(builder).parameters)
-    if parameters[:2] != ["case", "seeded"] or len(parameters) > 2:  # noqa: PLR2004 - the two of the signature
-        return f"the builder takes ({', '.join(parameters)}); it must take (case, seeded)"
-    if inspect.isgeneratorfunction(builder) or inspect.iscoroutinefunction(builder):
+    if not inspect.isfunction(builder):
+        return f"the builder is {shown(builder)}; decorate a function (case, seeded) that returns a launch"
+    signature = inspect.signature(builder)
+    if [(item.name, item.kind) for item in signature.parameters.values()] != [("case", _PLAIN), ("seeded", _PLAIN)]:
+        return f"the builder takes {signature}; it must take (case, seeded)"
+    kinds = (inspect.isgeneratorfunction, inspect.iscoroutinefunction, inspect.isasyncgenfunction)
+    if any(kind(builder) for kind in kinds):
         return "the builder is a generator or coroutine; it must return a launch"
     if not _returns_something(builder):
         return "the builder returns no launch; end it with `return lambda: my_op(...)`"
@@ -192,40 +228,64 @@ def _returns_something(builder: Builder) -> bool:
 
 def _cases_problem(options: dict[str, Any]) -> str | None:
     cases = options.get("cases", ())
-    if not _is_sequence(cases) or not all(isinstance(case, Case) for case in cases):
-        return f"cases={cases!r} must be a list of Case objects"
-    if not cases:
+    if not _is_sequence(cases):
+        return f"cases={shown(cases)} must be a list of Case objects"
+    if len(cases) == 0:
         return "cases is empty; declare at least one Case"
+    stranger = next((case for case in cases if not isinstance(case, Case)), None)
+    if stranger is not None:
+        return f"cases holds {shown(stranger)}; it must be a list of Case objects"
+    problem: str | None = next((told for case in cases if (told := case.problem())), None)
+    return problem or _ids_problem(cases) or _key_problem(_names(options.get("key", ())), cases)
+
+
+def _ids_problem(cases: Sequence[Case]) -> str | None:
+    """Say which two cases have one id, or None."""
+    seen: dict[str, Case] = {}
     for case in cases:
-        problem: str | None = case.problem()
-        if problem:
-            return problem
-    ids = [case.id for case in cases]
-    twice = next((id_ for id_ in ids if ids.count(id_) > 1), None)
-    if twice:
-        return f"two cases have the id {twice!r}; make an axis differ"
-    for name in _names(options.get("key", ())):
+        first = seen.setdefault(case.id, case)
+        if first is case:
+            continue
+        if repr(first) == repr(case):
+            return f"two cases have the id {case.id!r}: {shown(case)} occurs twice; remove one"
+        return (
+            f"two cases have the id {case.id!r}: {shown(first)} and {shown(case)}; "
+            "ids keep ASCII letters, digits, '_', '.' and '+' only, so let an axis differ in these"
+        )
+    return None
+
+
+def _key_problem(key: Sequence[str], cases: Sequence[Case]) -> str | None:
+    """Say which name of the key is no axis of a case, or occurs twice; or None."""
+    for name in key:
         lacking = next((case for case in cases if name not in case.axes), None)
         if lacking is not None:
-            return f"key {name!r} is not an axis of case {lacking.id!r}; axes: {', '.join(map(str, lacking.axes))}"
+            near = get_close_matches(name, lacking.axes, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"axes: {', '.join(lacking.axes) or 'none'}"
+            return f"key {name!r} is not an axis of case {lacking.id!r}; {hint}"
+        if key.count(name) > 1:
+            return f"key names {name!r} twice; remove one"
     return None
 
 
 def _candidates_problem(options: dict[str, Any]) -> str | None:
     candidates = options.get("candidates")
-    problem: str | None
     if candidates is not None:
-        if not _is_sequence(candidates) or not all(isinstance(config, Config) for config in candidates):
-            return f"candidates={candidates!r} must be a list of Config objects; `grid(...)` makes one"
-        if not candidates:
+        if not _is_sequence(candidates):
+            return f"candidates={shown(candidates)} must be a list of Config objects; `grid(...)` makes one"
+        if len(candidates) == 0:
             return "candidates is empty; an axis of grid() without values gives no configs"
-    for config in [*(candidates or ()), *([options["fixed"]] if options.get("fixed") is not None else ())]:
-        if not isinstance(config, Config):
-            return f"fixed={config!r} must be a Config"
-        problem = config.problem()
-        if problem:
-            return problem
-    return duplicate_problem(candidates or ())
+        stranger = next((config for config in candidates if not isinstance(config, Config)), None)
+        if stranger is not None:
+            return f"candidates holds {shown(stranger)}; it must be a list of Config objects; `grid(...)` makes one"
+    fixed = options.get("fixed")
+    if fixed is not None and not isinstance(fixed, Config):
+        return f"fixed={shown(fixed)} must be a Config"
+    configs = [*(candidates or ()), *((fixed,) if fixed is not None else ())]
+    problem: str | None = next((told for config in configs if (told := config.problem())), None)
+    if not problem and not all(configs):
+        problem = "a Config without names would force nothing; name a meta-parameter"
+    return problem or duplicate_problem(candidates or ())
 
 
 def duplicate_problem(candidates: Sequence[Config]) -> str | None:
@@ -238,25 +298,30 @@ def duplicate_problem(candidates: Sequence[Config]) -> str | None:
     return None
 
 
-def _limits_problem(options: dict[str, Any]) -> str | None:
+def _options_problem(options: dict[str, Any]) -> str | None:
     for name, least in (("seeds", 1), ("repeats", MIN_REPEATS)):
         value = options.get(name)
-        if value is not None and (type(value) is not int or value < least):
-            return f"{name}={value!r} must be a whole number of at least {least}"
+        if value is not None and (type(value) is not int or not least <= value <= _MOST_EFFORT):
+            return f"{name}={shown(value)} must be a whole number from {least} to {_MOST_EFFORT}"
     for name in ("run_timeout_s", "compile_timeout_s"):
         value = options.get(name)
-        if value is not None and (type(value) not in (int, float) or not 0 < value < float("inf")):
-            return f"{name}={value!r} must be a positive number of seconds"
+        if value is not None and (type(value) not in (int, float) or not 0 < value <= _LONGEST_S):
+            return f"{name}={shown(value)} must be a number of seconds above 0 and at most {_LONGEST_S:.0f}"
     for name in ("grid", "exclude"):
         if options.get(name) is not None and not callable(options[name]):
-            return f"{name}={options[name]!r} must be callable"
-    if not isinstance(options.get("screen", False), bool | str):
-        return f"screen={options['screen']!r} must be True, False or the reason as a string"
+            return f"{name}={shown(options[name])} must be callable"
+    screen = options.get("screen", False)
+    if not isinstance(screen, bool | str) or (isinstance(screen, str) and not _is_reason(screen)):
+        return f"screen={shown(screen)} must be True, False or the reason as a string"
     for name in ("key", "grid_independent"):
         value = options.get(name, ())
         if not isinstance(value, str) and not (_is_sequence(value) and all(isinstance(item, str) for item in value)):
-            return f"{name}={value!r} must be a tuple of names"
+            return f"{name}={shown(value)} must be a tuple of names"
     return None
+
+
+def _is_reason(text: str) -> bool:
+    return text.strip() != "" and encodable(text) == text
 
 
 def _names(value: Any) -> tuple[str, ...]:
@@ -268,4 +333,4 @@ def _sequence(value: Any) -> tuple[Any, ...]:
 
 
 def _is_sequence(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)

@@ -17,6 +17,7 @@ from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import CandidateInfo, CaseInfo, Described, MarkInfo, SpecInfo
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.model.spec import DECLARED, KernelSpec, duplicate_problem
+from pytest_kernelqual.model.values import encodable, shown
 
 
 class Loader:
@@ -32,7 +33,9 @@ class Loader:
         """Import the file and return its specs, in order of declaration; never raises for what the file does."""
         try:
             module = self._module(path)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - a spec file may raise anything
+        except KeyboardInterrupt:  # in the pytest process it is a person's
+            raise
+        except BaseException as error:  # noqa: BLE001 - a spec file may raise anything, pytest.skip() and exit() too
             return Described(module=Path(path).stem, problem=f"cannot import {path}\n{user_traceback(error)}")
         specs = [self._describe_spec(spec, module) for spec in _specs(module)]
         if not specs:
@@ -42,7 +45,10 @@ class Loader:
 
     def find(self, path: str, name: str) -> KernelSpec:
         """Return the spec called `name` in the file; DeclarationError when there is none or it is wrong."""
-        module = self._module(path)
+        try:
+            module = self._module(path)
+        except (Exception, SystemExit) as error:  # it was described in another process, where it could be imported
+            raise DeclarationError(f"cannot import {path} again\n{user_traceback(error)}") from error
         spec = module.__dict__.get(name)
         if not isinstance(spec, KernelSpec):
             names = ", ".join(spec.name for spec in _specs(module)) or "none"
@@ -68,19 +74,15 @@ class Loader:
         return self._modules[path]
 
     def _describe_spec(self, spec: KernelSpec, module: ModuleType) -> SpecInfo:
-        shown = module.__dict__.get(spec.name)
-        if shown is not spec:
-            by = f"line {shown.line}" if isinstance(shown, KernelSpec) else f"a {type(shown).__name__}"
-            problem = f"the spec {spec.name!r} of line {spec.line} is shadowed by {by} of the same name; rename one"
-            return SpecInfo(name=spec.name, line=spec.line, problem=problem)
-        if spec.error:
-            return SpecInfo(name=spec.name, line=spec.line, problem=spec.error)
+        problem = spec.error or _name_problem(spec, module)
+        if problem:
+            return SpecInfo(name=spec.name, line=spec.line, problem=encodable(problem))
         try:
             checked = _Checked.of(spec)
             return SpecInfo(
                 name=spec.name,
                 line=spec.line,
-                doc=(spec.builder.__doc__ or "").strip(),
+                doc=encodable((spec.builder.__doc__ or "").strip()),
                 cases=[self._describe_case(case, spec) for case in spec.cases],
                 candidates=[self._describe_candidate(config, checked.info) for config in checked.candidates],
                 notes=checked.notes,
@@ -92,7 +94,10 @@ class Loader:
                 compile_timeout_s=spec.compile_timeout_s,
             )
         except DeclarationError as error:
-            return SpecInfo(name=spec.name, line=spec.line, problem=str(error))
+            problem = str(error)
+        except Exception as error:  # noqa: BLE001 - what the spec was given may raise anything when it is looked at
+            problem = f"the spec cannot be described\n{user_traceback(error)}"
+        return SpecInfo(name=spec.name, line=spec.line, problem=encodable(problem))
 
     def _describe_case(self, case: Case, spec: KernelSpec) -> CaseInfo:
         ran = case.under_interpreter().axes if self._interpreted else case.axes
@@ -173,41 +178,82 @@ def _screen(screen: bool | str) -> str | None:  # noqa: FBT001 - the declared va
     return screen or None
 
 
+def _name_problem(spec: KernelSpec, module: ModuleType) -> str | None:
+    """Say why the module's name does not lead to the spec, or None."""
+    found = module.__dict__.get(spec.name, _MISSING)
+    if found is spec:
+        return None
+    if found is _MISSING:
+        return f"the spec {spec.name!r} of line {spec.line} is no global of its file; give it that name at module level"
+    by = f"line {found.line}" if isinstance(found, KernelSpec) else shown(found)
+    return f"the spec {spec.name!r} of line {spec.line} is shadowed by {by} of the same name; rename one"
+
+
+_MISSING = object()
+
+# Marks that would hide an outcome, or ask for other items than the cases.
+_FORBIDDEN_MARKS = {
+    "skip": "a spec is never skipped; leave it out, or rule candidates out by exclude=",
+    "skipif": "a spec is never skipped; leave it out, or rule candidates out by exclude=",
+    "xfail": "a spec is not expected to fail; screen= records bad candidates without failing",
+    "parametrize": "cases= parametrizes a spec",
+}
+
+
+def _mark_info(mark: Any) -> MarkInfo:
+    return MarkInfo(name=mark.name, args=list(mark.args), kwargs=dict(mark.kwargs))
+
+
 def _mark(mark: Any) -> MarkInfo:
     """Return a mark as data; a `pytest.mark` object is recognised by its attributes, as pytest is not imported here."""
-    if isinstance(mark, str):
-        return MarkInfo(name=mark)
     try:
-        info = MarkInfo(name=mark.name, args=list(mark.args), kwargs=dict(mark.kwargs))
-        msgspec.json.encode(info)
-    except (AttributeError, TypeError, ValueError):
-        raise DeclarationError(f"mark {mark!r} must be a name or a pytest.mark object with plain arguments") from None
+        info = MarkInfo(name=mark) if isinstance(mark, str) else _mark_info(mark)
+        # What cannot be sent to the pytest process is found here, and not when all specs of the file are sent.
+        info = msgspec.json.decode(msgspec.json.encode(info), type=MarkInfo)
+    except (AttributeError, TypeError, ValueError, OverflowError, RecursionError):
+        raise DeclarationError(
+            f"mark {shown(mark)} must be a name or a pytest.mark object with plain arguments"
+        ) from None
+    if not info.name or info.name.startswith("_"):
+        raise DeclarationError(f"mark {shown(mark)} has no name that pytest takes; it must not begin with '_'")
+    if info.name in _FORBIDDEN_MARKS:
+        raise DeclarationError(f"mark {info.name!r}: {_FORBIDDEN_MARKS[info.name]}")
     return info
 
 
 def import_file(path: Path, settings: Settings) -> ModuleType:
     """Import a file under the name that pytest's import mode gives it; ImportError when another file has that name."""
-    package, names = path.parent, [path.stem]
-    while (package / "__init__.py").is_file():
-        names.insert(0, package.name)
-        package = package.parent
-    name = ".".join(names)
+    root, names = path.parent, [path.stem]
+    while (root / "__init__.py").is_file():
+        names.insert(0, root.name)
+        root = root.parent
     if settings.import_mode == "importlib":
-        return _import_by_location(path, name, package, settings)
-    if str(package) not in sys.path:
-        sys.path.insert(0 if settings.import_mode == "prepend" else len(sys.path), str(package))
-    module = importlib.import_module(name)
-    found = getattr(module, "__file__", None)
-    if found is None or not path.samefile(found):
-        raise ImportError(f"{name} is {found}, not {path}: two files of one name; rename one or add __init__.py")
-    return module
+        return _import_by_location(path, root, names, Path(settings.root_dir))
+    if settings.import_mode == "prepend" and sys.path[:1] != [str(root)]:
+        sys.path.insert(0, str(root))
+    elif str(root) not in sys.path:
+        sys.path.append(str(root))
+    name = ".".join(names)
+    if name not in sys.modules:
+        DECLARED.pop(name, None)  # of an import that failed
+    return _same(importlib.import_module(name), path)
 
 
-def _import_by_location(path: Path, name: str, package: Path, settings: Settings) -> ModuleType:
-    if str(package) not in sys.path:
-        inside = path.is_relative_to(settings.root_dir)
-        name = ".".join(path.relative_to(settings.root_dir).with_suffix("").parts) if inside else name
-    DECLARED.pop(name, None)
+def _import_by_location(path: Path, root: Path, names: list[str], root_dir: Path) -> ModuleType:
+    """Import a file without touching `sys.path`: in its package, or as a module named by its place."""
+    if len(names) == 1:
+        place = path.relative_to(root_dir) if path.is_relative_to(root_dir) else path.relative_to(path.anchor)
+        return _load(".".join(part.replace(".", "_") for part in place.with_suffix("").parts), path)
+    for depth in range(1, len(names)):
+        _load(".".join(names[:depth]), root.joinpath(*names[:depth], "__init__.py"))
+    return _load(".".join(names), path)
+
+
+def _load(name: str, path: Path) -> ModuleType:
+    """Return the module called `name`, executing the file unless that was done."""
+    if name in sys.modules:
+        return _same(sys.modules[name], path)
+    DECLARED.pop(name, None)  # of an import that failed
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ImportError(f"{path} cannot be loaded as a module")
@@ -221,12 +267,22 @@ def _import_by_location(path: Path, name: str, package: Path, settings: Settings
     return module
 
 
+def _same(module: ModuleType, path: Path) -> ModuleType:
+    """Return the module if it was made of the file; ImportError otherwise."""
+    found = getattr(module, "__file__", None)
+    if found is None or not path.samefile(found):
+        raise ImportError(
+            f"{module.__name__} is {found}, not {path}: two files of one name; rename one or add __init__.py"
+        )
+    return module
+
+
 def user_traceback(error: BaseException) -> str:
     """Return the traceback without the frames of the tool and of the import system."""
-    shown = error.__traceback__
-    while shown is not None and _ours(shown.tb_frame.f_code.co_filename):
-        shown = shown.tb_next
-    return "".join(traceback.format_exception(type(error), error, shown)).rstrip()
+    first = error.__traceback__
+    while first is not None and _ours(first.tb_frame.f_code.co_filename):
+        first = first.tb_next
+    return encodable("".join(traceback.format_exception(type(error), error, first)).rstrip())
 
 
 def _ours(filename: str) -> bool:
