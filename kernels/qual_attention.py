@@ -18,7 +18,7 @@ _CASES = [
         interpreter={"heads": 1, "kv_heads": 1, "seq_q": 20, "seq_k": 70, "head_dim": 24},
     ),
     Case(
-        batch=2, heads=4, kv_heads=2, seq_q=130, seq_k=257, head_dim=40, dtype="float32", causal=True,
+        batch=2, heads=4, kv_heads=2, seq_q=130, seq_k=257, head_dim=24, dtype="float32", causal=True,
         interpreter={"batch": 1, "heads": 1, "kv_heads": 1, "seq_q": 20, "seq_k": 30},
     ),
     Case(
