@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from pytest_kernelqual.errors import DocumentError
-from pytest_kernelqual.report import files
+from pytest_kernelqual.files import atomic
+from pytest_kernelqual.files.atomic import write_once
 from pytest_kernelqual.report.document import check_writable, write
-from pytest_kernelqual.report.files import write_once
 
 
 def test_write_replaces_the_file_and_leaves_nothing_else(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_failed_write_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.Mon
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(*((files.os, "fsync", full) if broken == "fsync" else (Path, "replace", full)))
+    monkeypatch.setattr(*((atomic.os, "fsync", full) if broken == "fsync" else (Path, "replace", full)))
     with pytest.raises(DocumentError, match=r"cannot write '.*report\.json': No space left on device; give a path"):
         write(path, b"new")
     assert path.read_text() == "old"

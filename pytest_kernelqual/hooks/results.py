@@ -11,9 +11,9 @@ import pytest
 from msgspec import structs
 
 from pytest_kernelqual.errors import DeviceProcessError, DocumentError, KernelqualError
+from pytest_kernelqual.files import strict_json
 from pytest_kernelqual.hooks.run import Run
 from pytest_kernelqual.model.record import CaseRecord, Document, KernelRecord
-from pytest_kernelqual.report import strict_json
 from pytest_kernelqual.report.document import build, encode, write
 from pytest_kernelqual.report.journal import read_plan, recover
 from pytest_kernelqual.report.junit import case_properties, suite_properties

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_kernelqual.errors import DocumentError
+from pytest_kernelqual.files import strict_json
+from pytest_kernelqual.files.atomic import PathText, check_writable, write
 from pytest_kernelqual.judge.verdict import compared
 from pytest_kernelqual.model.outcome import OUTCOMES
 from pytest_kernelqual.model.record import (
@@ -19,8 +21,6 @@ from pytest_kernelqual.model.record import (
     Environment,
     KernelRecord,
 )
-from pytest_kernelqual.report import strict_json
-from pytest_kernelqual.report.files import PathText, check_writable, write
 
 __all__ = ["build", "check_writable", "encode", "failing", "read", "write"]
 

@@ -13,11 +13,11 @@ from typing import Any, Literal, Self
 from msgspec import Struct, field, structs
 
 from pytest_kernelqual.errors import DocumentError
+from pytest_kernelqual.files import strict_json
+from pytest_kernelqual.files.atomic import PathText, write_once
 from pytest_kernelqual.judge.verdict import candidate_fails
 from pytest_kernelqual.model.config import Scalar
 from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, Environment, FixedRecord, KernelRecord
-from pytest_kernelqual.report import strict_json
-from pytest_kernelqual.report.files import PathText, write_once
 
 PLAN_FILE = "plan.json"
 PLAN_SCHEMA = "kernelqual/plan/1"

@@ -54,7 +54,7 @@ def parse(data: bytes, source: str) -> Any:
     except UnicodeDecodeError as error:
         raise DocumentError(f"{source}: not UTF-8 at byte {error.start}: is it a JSON file?") from error
     except RecursionError as error:
-        raise DocumentError(f"{source}: nested too deeply to be a report") from error
+        raise DocumentError(f"{source}: nested too deeply") from error
     except ValueError as error:  # JSONDecodeError, the hooks below, integers beyond Python's digit limit
         raise DocumentError(f"{source}: {error}") from error
 
