@@ -7,13 +7,13 @@ import pytest
 from msgspec import structs
 
 from pytest_kernelqual.errors import DeclarationError
+from pytest_kernelqual.files import strict_json
 from pytest_kernelqual.hooks.planning import kernel_nodeid
 from pytest_kernelqual.hooks.progress import Progress
 from pytest_kernelqual.hooks.run import Declared, Run, Target
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import CandidateInfo, InputInfo, OutputBytes
 from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, FixedRecord, KernelRecord
-from pytest_kernelqual.report import strict_json
 from pytest_kernelqual.report.text import failure_text
 from pytest_kernelqual.session import CaseSession
 
