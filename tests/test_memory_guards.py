@@ -1,10 +1,13 @@
 """Guard bands: stray writes around and within buffers are found, and nothing else is."""
 
+import ctypes
 import gc
+from collections.abc import Callable
 
 import pytest
 import torch
 from memory_bytes import bytes_of, write
+from torch import Tensor
 
 from pytest_kernelqual.on_device.memory import PATTERN_A, PATTERN_B, Damage, Memory
 
@@ -189,3 +192,49 @@ def test_an_inference_tensor_s_guards_are_repaired(memory: Memory) -> None:
         write(tensor, 40, 1)
     assert len(memory.damage()) == 1
     assert memory.damage() == []
+
+
+@pytest.mark.parametrize("pattern", [PATTERN_A, PATTERN_B])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.int32])
+@pytest.mark.parametrize("operation", [lambda x: x + 1, torch.relu, torch.nn.functional.silu, torch.clone])
+def test_operations_that_forget_a_mask_are_found(
+    memory: Memory, operation: Callable[[Tensor], Tensor], dtype: torch.dtype, pattern: int
+) -> None:
+    """What a tile reads from one guard and writes to another, or back, is never what was there."""
+    if dtype == torch.int32 and operation is torch.nn.functional.silu:
+        operation = torch.neg
+    x = memory.allocate((100,), (1,), dtype, name="x").zero_()
+
+    def tile(tensor: Tensor) -> Tensor:
+        """Return the elements that a tile of 128 reaches."""
+        address = ctypes.c_char * (128 * dtype.itemsize)
+        return torch.frombuffer(address.from_address(tensor.data_ptr()), dtype=dtype)
+
+    memory.begin_launch()
+    with memory.poisoned(pattern):
+        y = torch.empty(100, dtype=dtype)
+        tile(y).copy_(operation(tile(x)))
+    assert [item.where for item in memory.damage()] == ["after"]
+    if operation is not torch.clone:
+        with memory.poisoned(pattern):
+            tile(x).copy_(operation(tile(x)))
+        assert [item.name for item in memory.damage()] == ["input x"]
+
+
+def test_reading_around_an_input_shows_under_another_pattern(memory: Memory) -> None:
+    """Guards and gaps change with the pattern and only with it, so that a result that depends on them does too."""
+    x = memory.allocate((3, 4), (6, 1), torch.float32).fill_(1)
+
+    def around() -> tuple[bytes, ...]:
+        with memory.poisoned(pattern):
+            y = torch.empty(4)
+        assert memory.damage() == []
+        memory.begin_launch()
+        starts = ((x, -64), (x, 64), (x, 16), (y, -64), (y, 16))
+        return tuple(ctypes.string_at(tensor.data_ptr() + start, 8) for tensor, start in starts)
+
+    seen = {}
+    for pattern in (PATTERN_A, PATTERN_B, PATTERN_A, PATTERN_A):
+        assert seen.setdefault(pattern, around()) == around()
+        assert x.eq(1).all()
+    assert all(left != right for left, right in zip(seen[PATTERN_A], seen[PATTERN_B], strict=True))

@@ -2,12 +2,18 @@
 
 A buffer is the middle of a larger block. The tensor's storage covers the middle alone, as in production (offset 0,
 exact size), so that neither `resize_` nor a view can reach the guards; only a stray write does.
+
+Guards hold noise, another for each poison pattern and buffer. A constant would not do: what a launch without a mask
+reads from one guard it writes to another, and NaN + 1, relu(NaN) or 1e16 + 1 are the bytes that were there before.
 """
 
 import ctypes
 import math
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -16,6 +22,7 @@ from torch import Tensor
 _ALIGNMENT_BYTES = 512  # of CUDA's caching allocator; the CPU's is 64
 _LEAST_GUARD_BYTES = 16 << 10  # a tile of 64 rows of 256 bytes; between least and most, a quarter of the buffer
 _MOST_GUARD_BYTES = 256 << 10
+_NOISE_SHIFT_BYTES, _NOISE_SHIFTS = 72, 1021  # apart at any width of element, for as many buffers at once
 
 below_autograd: Any = torch._C._AutoDispatchBelowADInplaceOrView  # noqa: SLF001 - what torch.library's own kernels use
 no_torch_function: Any = torch._C.DisableTorchFunction  # noqa: SLF001 - hides our operations from the user's modes
@@ -26,6 +33,23 @@ _use_count: Callable[[int], int] = torch._C._storage_Use_Count  # noqa: SLF001 -
 memcmp = ctypes.CDLL(None).memcmp
 memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _DEAD_USE_COUNT = 2  # the block's own tensor and the Python object made for asking
+
+
+class _ThreadState(threading.local):
+    plain = False
+
+
+this_thread = _ThreadState()
+
+
+@contextmanager
+def plain_allocations() -> Iterator[None]:
+    """Let allocations of this thread be torch's own, in poisoned memory too."""
+    before, this_thread.plain = this_thread.plain, True
+    try:
+        yield
+    finally:
+        this_thread.plain = before
 
 
 @dataclass(frozen=True)
@@ -70,27 +94,52 @@ class Layout(NamedTuple):
     @property
     def block_bytes(self) -> int:
         """Bytes of buffer and guards."""
-        return self.guard_bytes + _aligned(self.size_bytes) + self.guard_bytes
+        return self.guard_bytes + self.size_bytes + self.guard_bytes
 
 
 class Buffer(NamedTuple):
-    """A block, what lies in it, and the byte that its guards hold."""
+    """A block, what lies in it, and the poison that its noise and gaps belong to."""
 
     block: Tensor
     layout: Layout
     pattern: int
+    number: int
+    """Chooses the noise of its guards."""
     name: str
+    elements: Tensor | None
+    """Which bytes of the buffer are of elements; None where all are."""
+
+    @classmethod
+    def of(cls, block: Tensor, layout: Layout, pattern: int, number: int, name: str) -> "Buffer":
+        """Describe a block; it is filled by `tensor`."""
+        elements = None
+        if layout.has_gaps:
+            with plain_allocations():
+                elements = torch.zeros(layout.size_bytes, dtype=torch.uint8, device=block.device)
+                fill_elements(elements, layout.shape, layout.strides, layout.dtype.itemsize, 1)
+                elements = elements.view(torch.bool)
+        return cls(block, layout, pattern, number, name, elements)
 
     def tensor(self) -> Tensor:
-        """Fill the block and return the tensor in its middle, which keeps the block alive."""
+        """Fill the block with poison and noise, and return the tensor in its middle, which keeps the block alive."""
         shape, strides, dtype, size_bytes, guard_bytes, _ = self.layout
         with below_autograd(), no_torch_function():
             if self.block.is_cpu:  # not fill_: waking torch's threads costs more than the work
-                ctypes.memset(self.block.data_ptr(), self.pattern, self.block.numel())
+                ctypes.memset(self.block.data_ptr() + guard_bytes, self.pattern, size_bytes)
             else:
                 self.block.fill_(self.pattern)
+            self.write_noise()
             middle = self.block.narrow(0, guard_bytes, size_bytes)
             return _from_dlpack(_to_dlpack(middle)).view(dtype).as_strided_(shape, strides)
+
+    def under(self, pattern: int) -> "Buffer":
+        """Fill guards and gaps anew, for a launch under another poison, and leave the elements as they are."""
+        buffer = self._replace(pattern=pattern)
+        if pattern != self.pattern:
+            buffer.write_noise()
+        if self.elements is not None:  # always: whoever restores elements may restore gaps with them
+            buffer.middle().masked_fill_(~self.elements, pattern)
+        return buffer
 
     def is_dead(self) -> bool:
         """Tell whether no tensor uses the buffer any more."""
@@ -102,24 +151,60 @@ class Buffer(NamedTuple):
             return self.name
         return f"{self.name} {self.layout.shape} {str(self.layout.dtype).removeprefix('torch.')}"
 
-    def regions(self) -> Iterator[tuple[Literal["before", "after", "gap"], int, Tensor]]:
-        """Yield (where, offset from the buffer's first byte, bytes), of which all must hold the pattern."""
+    def middle(self) -> Tensor:
+        """Return the bytes from the first element to the end of the last."""
+        return self.block[self.layout.guard_bytes : self.layout.guard_bytes + self.layout.size_bytes]
+
+    def guards(self) -> Tensor:
+        """Return the bytes before and those after the buffer, one row each."""
         guard_bytes, size_bytes = self.layout.guard_bytes, self.layout.size_bytes
-        yield "before", -guard_bytes, self.block[:guard_bytes]
-        yield "after", size_bytes, self.block[guard_bytes + size_bytes :]
-        if self.layout.has_gaps:
-            middle = self.block[guard_bytes : guard_bytes + size_bytes].clone()
-            fill_elements(middle, self.layout.shape, self.layout.strides, self.layout.dtype.itemsize, self.pattern)
-            yield "gap", 0, middle
+        return self.block.as_strided((2, guard_bytes), (guard_bytes + size_bytes, 1))
+
+    def noise(self) -> Tensor:
+        """Return what the guards must hold."""
+        start = self.number % _NOISE_SHIFTS * _NOISE_SHIFT_BYTES
+        guard_bytes = self.layout.guard_bytes
+        return _noise(self.block.device, self.pattern).as_strided((2, guard_bytes), (guard_bytes, 1), start)
+
+    def gaps(self) -> Tensor | None:
+        """Return a copy of the buffer with the pattern in the elements, so that nothing else may be in it."""
+        return None if self.elements is None else self.middle().masked_fill(self.elements, self.pattern)
 
     def repaired(self) -> Iterator[Damage]:
         """Yield the damage of the buffer and undo it."""
-        for where, offset, region in self.regions():
-            places = (region != self.pattern).nonzero().flatten()
+        guards, noise, size_bytes = self.guards(), self.noise(), self.layout.size_bytes
+        before, after = (row.nonzero().flatten() for row in guards.ne(noise))
+        if before.numel():
+            yield Damage(self.label(), "before", int(before[-1].item()) - self.layout.guard_bytes, before.numel())
+        if after.numel():
+            yield Damage(self.label(), "after", int(after[0].item()) + size_bytes, after.numel())
+        guards.copy_(noise)
+        gaps = self.gaps()
+        if gaps is not None:
+            places = gaps.ne(self.pattern).nonzero().flatten()
             if places.numel():
-                nearest = offset + int(places[-1 if where == "before" else 0].item())
-                yield Damage(self.label(), where, nearest, places.numel())
-                self.block[self.layout.guard_bytes + offset + places] = self.pattern
+                yield Damage(self.label(), "gap", int(places[0].item()), places.numel())
+                self.middle()[places] = self.pattern
+
+    def write_noise(self) -> None:
+        """Fill the guards."""
+        if not self.block.is_cpu:
+            self.guards().copy_(self.noise())
+            return
+        guard_bytes, start = self.layout.guard_bytes, self.block.data_ptr()
+        noise = _noise(self.block.device, self.pattern).data_ptr() + self.number % _NOISE_SHIFTS * _NOISE_SHIFT_BYTES
+        ctypes.memmove(start, noise, guard_bytes)
+        ctypes.memmove(start + guard_bytes + self.layout.size_bytes, noise + guard_bytes, guard_bytes)
+
+
+@lru_cache(maxsize=16)
+def _noise(device: torch.device, pattern: int) -> Tensor:
+    """Return the same random bytes in every process, without a draw from the user's generators."""
+    size_bytes = 2 * _MOST_GUARD_BYTES + _NOISE_SHIFTS * _NOISE_SHIFT_BYTES
+    generator = torch.Generator().manual_seed(pattern)
+    with plain_allocations():
+        noise = torch.randint(0, 0x100, (size_bytes,), dtype=torch.uint8, generator=generator, device="cpu")
+        return noise.to(device)
 
 
 def damaged(buffers: list[Buffer]) -> list[Damage]:
@@ -128,24 +213,26 @@ def damaged(buffers: list[Buffer]) -> list[Damage]:
 
 
 def _intact(buffers: list[Buffer]) -> bool:
-    guards: dict[tuple[torch.device, int], list[Tensor]] = {}
+    pairs: dict[torch.device, list[tuple[Tensor, Tensor]]] = {}
+    flags: dict[torch.device, list[Tensor]] = {}
     for buffer in buffers:
-        guards.setdefault((buffer.block.device, buffer.pattern), []).extend(part for _, _, part in buffer.regions())
-    changed: dict[torch.device, list[Tensor]] = {}
-    for (device, pattern), parts in guards.items():
-        if device.type == "cpu":
-            if not all(_holds(part, pattern) for part in parts):
+        guards, noise, gaps = buffer.guards(), buffer.noise(), buffer.gaps()
+        if buffer.block.is_cpu:
+            if not all(_equal(guards[row], noise[row]) for row in (0, 1)):
                 return False
         else:
-            least, most = torch.aminmax(torch.cat(parts))  # many times faster than comparing each byte
-            changed.setdefault(device, []).append((least != pattern) | (most != pattern))
-    return not any(torch.stack(flags).any().item() for flags in changed.values())
+            pairs.setdefault(buffer.block.device, []).append((guards.flatten(), noise.flatten()))
+        if gaps is not None:
+            least, most = torch.aminmax(gaps)
+            flags.setdefault(gaps.device, []).append((least != buffer.pattern) | (most != buffer.pattern))
+    for device, parts in pairs.items():
+        guards, noise = (torch.cat(side).view(torch.int64) for side in zip(*parts, strict=True))
+        flags.setdefault(device, []).append(guards.ne(noise).any())
+    return not any(torch.stack(several).any().item() for several in flags.values())
 
 
-def _holds(part: Tensor, pattern: int) -> bool:
-    """Tell whether all bytes of CPU memory are the pattern: the first one is, and each one equals the next."""
-    start, size = part.data_ptr(), part.numel()
-    return size == 0 or (part[0].item() == pattern and memcmp(start, start + 1, size - 1) == 0)
+def _equal(left: Tensor, right: Tensor) -> bool:
+    return bool(memcmp(left.data_ptr(), right.data_ptr(), left.numel()) == 0)
 
 
 def fill_elements(

@@ -13,7 +13,16 @@ import torch
 from torch import Tensor
 
 from pytest_kernelqual.errors import InputError, KernelqualError
-from pytest_kernelqual.on_device.guards import Buffer, Damage, Layout, below_autograd, damaged, no_torch_function
+from pytest_kernelqual.on_device.guards import (
+    Buffer,
+    Damage,
+    Layout,
+    below_autograd,
+    damaged,
+    no_torch_function,
+    plain_allocations,
+    this_thread,
+)
 
 __all__ = ["PATTERN_A", "PATTERN_B", "Damage", "Memory", "plain_allocations"]
 
@@ -34,24 +43,9 @@ _LARGEST_BYTES = 1 << 60  # more, and torch words the error best
 _OVERRIDDEN = ("empty.memory_format", "empty_strided", "resize_")
 
 
-class _ThreadState(threading.local):
-    plain = False
-
-
-_thread = _ThreadState()
 _lock = threading.RLock()
 _originals: dict[str, Any] = {}  # kept after a context closes: a call of another thread may outlive it
 _poisoning: "Memory | None" = None  # whose context is open; the dispatcher holds one override of an operator at a time
-
-
-@contextmanager
-def plain_allocations() -> Iterator[None]:
-    """Let allocations of this thread be torch's own, inside `Memory.poisoned` too."""
-    before, _thread.plain = _thread.plain, True
-    try:
-        yield
-    finally:
-        _thread.plain = before
 
 
 class Memory:
@@ -94,7 +88,7 @@ class Memory:
             shape: Sizes; a tensor without elements has no guards.
             strides: In elements; gaps between elements are guard too.
             dtype: Of the elements.
-            pattern: Byte of the guards, gaps and elements.
+            pattern: Byte of the gaps and elements.
             name: What damage calls it, after `input`.
         """
         shape, strides = tuple(shape), tuple(strides)
@@ -103,8 +97,10 @@ class Memory:
                 return torch.empty_strided(shape, strides, dtype=dtype, device=self._device)
             layout = Layout.of(shape, strides, dtype)
             block = torch.empty(layout.block_bytes, dtype=torch.uint8, device=self._device)
-            self._inputs.append(Buffer(block, layout, pattern, f"input {name}" if name else "an input"))
-            return self._inputs[-1].tensor()
+            label = f"input {name}" if name else "an input"
+            buffer = Buffer.of(block, layout, pattern, len(self._inputs), label)
+            self._inputs.append(buffer)
+            return buffer.tensor()
 
     def forget_inputs(self) -> None:
         """Stop watching the inputs; tensors that live on keep their memory."""
@@ -121,11 +117,14 @@ class Memory:
     def poisoned(self, pattern: int) -> Iterator[None]:
         """Give every uninitialised allocation on this kind of device, in all threads, guards and the pattern.
 
-        Pinned, quantised and empty tensors are left alone. A failure to allocate passes through as torch raised it.
+        Guards and gaps of the inputs are filled anew, so that a launch that reads them gives other bytes under another
+        pattern. Pinned, quantised and empty tensors are left alone. A failure to allocate is torch's own.
         """
         global _poisoning  # noqa: PLW0603 - an operator's kernel is process-wide as well
         if pattern not in range(0x100):
             raise InputError(f"pattern {pattern} is not a byte; use 0 to 255")
+        with plain_allocations(), below_autograd():
+            self._inputs = [buffer.under(pattern) for buffer in self._inputs]
         library = _Library("aten", "IMPL")
         with _lock:
             if _poisoning is not None:
@@ -167,7 +166,8 @@ class Memory:
                 block = allocate(keyset, [layout.block_bytes], dtype=torch.uint8, device=device)
         with _lock:
             self._made += 1
-            buffer = Buffer(block, layout, self._pattern, f"allocation {self._made}")
+            number = len(self._inputs) + self._made  # the same in each launch, and with it the noise
+            buffer = Buffer.of(block, layout, self._pattern, number, f"allocation {self._made}")
             tensor = buffer.tensor()
             self._allocations.append(buffer)
             self._held_bytes += layout.block_bytes
@@ -224,7 +224,7 @@ def _empty_strided(keyset: Any, size: list[int], stride: list[int], **options: A
 
 def _resize(keyset: Any, tensor: Tensor, size: list[int], **options: Any) -> Tensor:
     """Do for a guarded storage, which torch cannot resize, what torch does for its own."""
-    memory = None if _thread.plain else _poisoning
+    memory = None if this_thread.plain else _poisoning
     with below_autograd(), no_torch_function():
         storage = tensor.untyped_storage()
         needed_bytes = (int(tensor.storage_offset()) + math.prod(size)) * tensor.itemsize
@@ -247,7 +247,7 @@ def _allocated(
         memory is None
         or strides is None  # an error that torch words best
         or min(size, default=1) <= 0  # nothing to guard, or an error
-        or _thread.plain
+        or this_thread.plain
         or options.get("pin_memory")
         or options.get("layout") not in (None, torch.strided)
         or options.get("dtype") in _QUANTISED
