@@ -1,12 +1,16 @@
 """The entry point of the pytest plugin: options, ini values, the marker; all else loads under --kernelqual."""
 
-import fnmatch
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_kernelqual.hooks import specifications
+from pytest_kernelqual.hooks.spec_files import is_spec_file, named_spec_files
+
 _OFF = "kernelqual-off"
+_COMMITTED = "committed_configs"
+_DEFAULT_WANTED = ["kernels", _COMMITTED]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini(
         "kernelqual_paths",
         type="args",
-        default=["kernels", "committed_configs"],
+        default=list(_DEFAULT_WANTED),
         help="paths that --kernelqual takes when none is given",
     )
     parser.addini("kernelqual_files", type="args", default=["qual_*.py"], help="names of files that hold specs")
@@ -69,6 +73,12 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
     if not known.file_or_dir:
         root = early_config.rootpath
         wanted = early_config.getini("kernelqual_paths")
+        missing = [path for path in wanted if not (root / path).exists() and path != _COMMITTED]
+        # Both default paths may be absent, and one that the ini file names must be there.
+        if missing and wanted != _DEFAULT_WANTED:
+            raise pytest.UsageError(
+                f"--kernelqual: ini kernelqual_paths names {missing[0]!r}, which is not in {root}; correct it"
+            )
         paths = [str(root / path) for path in wanted if (root / path).exists()]
         if not paths:
             raise pytest.UsageError(
@@ -87,8 +97,6 @@ _DEFAULT_PATHS = pytest.StashKey[bool]()
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     """Declare the hooks that users may implement."""
-    from pytest_kernelqual.hooks import specifications  # noqa: PLC0415 - keeps the import of this module short
-
     pluginmanager.add_hookspecs(specifications)
 
 
@@ -99,7 +107,7 @@ def pytest_configure(config: pytest.Config) -> None:
         'kernelqual(spec): qualify a spec, given as the object or as "path::name", in a test run under --kernelqual',
     )
     if config.option.kernelqual:
-        from pytest_kernelqual.hooks import register  # noqa: PLC0415 - nothing of it loads without the option
+        from pytest_kernelqual.hooks.registration import register  # noqa: PLC0415 - nothing of it loads without the option
 
         register(config, default_paths=config.stash.get(_DEFAULT_PATHS, False))
     else:
@@ -111,15 +119,22 @@ class _Off:
 
     def __init__(self, config: pytest.Config) -> None:
         self._patterns: list[str] = config.getini("kernelqual_files")
-        self._named: list[str] = []
+        self._left_out = 0
 
     def pytest_pycollect_makemodule(self, module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
         """Collect nothing from a spec file, which would import its kernels into this process."""
-        if not any(fnmatch.fnmatch(module_path.name, pattern) for pattern in self._patterns):
+        if not is_spec_file(module_path, self._patterns):
             return None
-        self._named.append(module_path.name)
         module: pytest.Module = _SpecFileOff.from_parent(parent, path=module_path)
         return module
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_collect_file(self, file_path: Path) -> Any:
+        """Leave out what else would import a spec file as a module: --doctest-modules."""
+        collected: list[Any] = yield
+        if not is_spec_file(file_path, self._patterns):
+            return collected
+        return [node for node in collected if not isinstance(node, pytest.Module) or isinstance(node, _SpecFileOff)]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -127,13 +142,20 @@ class _Off:
         marked = [item for item in items if item.get_closest_marker("kernelqual")]
         if marked:
             config.hook.pytest_deselected(items=marked)
-            items[:] = [item for item in items if item not in marked]
+            items[:] = [item for item in items if not item.get_closest_marker("kernelqual")]
+            self._left_out = 0 if items else len(marked)
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Tell who named a spec file why nothing ran."""
-        if self._named:
-            names = ", ".join(sorted(set(self._named)))
-            terminalreporter.write_line(f"kernelqual: {names} declares kernels to qualify; add --kernelqual to run it")
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+        """Tell who named a spec file, or only tests marked kernelqual, why nothing ran."""
+        named = named_spec_files(config.args, self._patterns)
+        if named:
+            terminalreporter.write_line(
+                f"kernelqual: {', '.join(named)} declares kernels to qualify; add --kernelqual to run it"
+            )
+        if self._left_out:
+            terminalreporter.write_line(
+                f"kernelqual: {self._left_out} tests marked kernelqual were left out; add --kernelqual to run them"
+            )
 
 
 class _SpecFileOff(pytest.Module):

@@ -1,6 +1,6 @@
 """Spec files as ordinary pytest collectors, described by the device process and never imported here."""
 
-import fnmatch
+import os
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,10 +9,14 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
+from pytest_kernelqual.errors import KernelqualError
 from pytest_kernelqual.hooks.fixtures import Declaration, Qualification
-from pytest_kernelqual.hooks.planning import make_plan, narrowed_by
+from pytest_kernelqual.hooks.planning import PROBLEM, make_plan, narrowed_by
 from pytest_kernelqual.hooks.run import TARGET, Declared, Run, Target
+from pytest_kernelqual.hooks.spec_files import is_spec_file
 from pytest_kernelqual.model.messages import MarkInfo, SpecInfo
+from pytest_kernelqual.model.spec import KernelSpec
+from pytest_kernelqual.model.values import shown
 
 
 class SpecClass(pytest.Class):
@@ -22,19 +26,51 @@ class SpecClass(pytest.Class):
         """Collect our own functions whatever `python_functions` says."""
         return name.startswith("test_")
 
+    def collect(self) -> Any:
+        """Return the spec's test function; what is wrong with a spec of which another one is asked for."""
+        problem = self.obj.kernelqual_declared.spec.problem
+        if problem and any(
+            asked[1:2] not in ([], ["test_declaration"]) for asked in _asked(self) if asked[0] == self.name
+        ):
+            raise self.CollectError(problem)
+        return super().collect()
+
 
 class SpecFile(pytest.Module):
     """A spec file; its module object is made of what the device process described."""
 
-    def collect(self) -> Iterator[pytest.Item | pytest.Collector]:
-        """Yield a class for each spec, or one failing item for a file that declares none."""
-        collection = self.config.pluginmanager.getplugin("kernelqual-collection")
+    def _getobj(self) -> types.ModuleType:
+        """Return an empty module: the file is never imported here, whoever asks."""
         module = types.ModuleType(self.path.stem)
         module.__file__ = str(self.path)
-        self.obj = module
+        return module
+
+    def collect(self) -> Iterator[pytest.Item | pytest.Collector]:
+        """Yield a class for each spec, or one failing item for a file that declares none."""
+        collection: Collection = self.config.pluginmanager.getplugin("kernelqual-collection")
+        module = self.obj
         for class_ in collection.classes(self.path, module.__name__):
+            problem = class_.kernelqual_declared.spec.problem
+            # An id from a run in which the file was fine: "not found" alone would not tell why.
+            if class_.__name__ == _OF_FILE and problem and any(asked[0] != _OF_FILE for asked in _asked(self)):
+                raise self.CollectError(problem)
             setattr(module, class_.__name__, class_)
             yield SpecClass.from_parent(self, name=class_.__name__)
+
+
+# The class of a file that cannot be imported or declares nothing.
+_OF_FILE = "declaration"
+
+
+def _asked(node: SpecFile | SpecClass) -> list[list[str]]:
+    """Return the names that the command line gives within the node's file: `a.py::spec::test` gives [spec, test]."""
+    folder = node.config.invocation_params.dir
+    given = [argument.split("::") for argument in node.config.args]
+    return [
+        [names[0], *(name.partition("[")[0] for name in names[1:])]
+        for path, *names in given
+        if names and Path(os.path.normpath(folder / path)) == node.path
+    ]
 
 
 class Broken(Struct, frozen=True):
@@ -56,31 +92,41 @@ class Collection:
 
     def pytest_pycollect_makemodule(self, module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
         """Collect spec files our own way."""
-        if any(fnmatch.fnmatch(module_path.name, pattern) for pattern in self._patterns):
-            module: pytest.Module = SpecFile.from_parent(parent, path=module_path)
-            return module
-        return None
+        if not self._holds_specs(module_path, parent):
+            return None
+        module: pytest.Module = SpecFile.from_parent(parent, path=module_path)
+        return module
 
-    def classes(self, path: Path, module: str) -> Iterator[type]:
+    def _holds_specs(self, path: Path, parent: pytest.Collector) -> bool:
+        """Tell spec files by name; a file named on the command line is one unless it is a test file."""
+        if is_spec_file(path, self._patterns):
+            return True
+        tests = [pattern for pattern in self._config.getini("python_files") if pattern not in self._patterns]
+        return parent.session.isinitpath(path) and not is_spec_file(path, [*tests, "conftest.py", "__init__.py"])
+
+    def classes(self, path: Path, module: str) -> Iterator[Any]:
         """Yield the test classes of a spec file."""
         described = self._run.describe(path)
         if described.problem:
             broken = SpecInfo(name=path.stem, line=1, problem=described.problem)
-            yield _class("declaration", Declared(str(path), broken, 0), module)
+            yield _class(_OF_FILE, Declared(str(path), broken, 0), [], module)
         seen: set[str] = set()
         for position, spec in enumerate(described.specs):
-            first = self._names.setdefault(spec.name, path)
-            declared = Declared(str(path), spec, position)
-            if first != path and not spec.problem:
-                where = self._relative(first)
-                problem = f"two specs are called {spec.name!r}: here and in {where}; rename one"
-                declared = Declared(str(path), SpecInfo(name=spec.name, line=spec.line, problem=problem), position)
+            marks, problem = _marks(spec.marks)
+            problem = spec.problem or problem or self._name_problem(spec.name, path)
             # A shadowed spec has the name of the one that shadows it, and must be an item of its own.
-            name = spec.name if spec.name not in seen else f"{spec.name}_line{spec.line}"
-            if spec.problem and any(other.name == spec.name and not other.problem for other in described.specs):
-                name = f"{spec.name}_line{spec.line}"
+            fine = any(other.name == spec.name and not other.problem for other in described.specs)
+            name = f"{spec.name}_line{spec.line}" if spec.name in seen or (spec.problem and fine) else spec.name
             seen.add(name)
-            yield _class(name, declared, module)
+            info = SpecInfo(name=spec.name, line=spec.line, problem=problem) if problem else spec
+            yield _class(name, Declared(str(path), info, position), marks, module)
+
+    def _name_problem(self, name: str, path: Path) -> str:
+        """Say which other file has a spec of this name; empty when none has."""
+        first = self._names.setdefault(name, path)
+        if first == path:
+            return ""
+        return f"two specs are called {name!r}: here and in {self._relative(first)}; rename one"
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
         """Give each test of ours one item per case."""
@@ -88,9 +134,12 @@ class Collection:
             return
         own: Declared | None = getattr(metafunc.cls, "kernelqual_declared", None)
         marker = metafunc.definition.get_closest_marker("kernelqual")
-        if own is None and marker is None:
+        if own is not None:
+            declared: Declared | Broken = own
+        elif marker is not None:
+            declared = self._marked(marker, metafunc.definition)
+        else:
             return
-        declared = own or self._marked(marker, metafunc.definition)
         if isinstance(declared, Broken):
             metafunc.parametrize("kernel_case", [declared], ids=["declaration"], indirect=True)
             return
@@ -100,17 +149,23 @@ class Collection:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
         """Keep qualification items only, and note them before anything else narrows the run."""
-        ours = [item for item in items if item.getparent(SpecFile) or item.get_closest_marker("kernelqual")]
-        others = [item for item in items if item not in ours]
+        ours: list[pytest.Item] = []
+        others: list[pytest.Item] = []
+        for item in items:
+            is_ours = item.getparent(SpecFile) or item.get_closest_marker("kernelqual")
+            (ours if is_ours else others).append(item)
         if others:
             config.hook.pytest_deselected(items=others)
         items[:] = ours
         for item in ours:
-            target = self._target(item)
-            if target is not None:
-                item.stash[TARGET] = target
+            given = self._given(item)
+            if isinstance(given, Target):
+                item.stash[TARGET] = given
+            elif isinstance(given, Broken):
+                item.stash[PROBLEM] = given.problem
             if config.pluginmanager.hasplugin("rerunfailures"):
-                item.add_marker(pytest.mark.flaky(reruns=0))
+                # In front of a marker of the test's own.
+                item.add_marker(pytest.mark.flaky(reruns=0), append=False)
         self._nodeids = [item.nodeid for item in ours]
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -130,7 +185,10 @@ class Collection:
         """Say what the kernels will run on."""
         if not items or _controls_workers(self._config) or self._config.option.collectonly:
             return None
-        kind = self._run.device.hello().kind
+        try:
+            kind = self._run.device.hello().kind
+        except KernelqualError as error:  # no item will run either, and each says why
+            return f"kernelqual: {error}"
         if kind == "interpreter":
             return "kernelqual: no GPU is used: the Triton interpreter checks bytes and semantics; nothing is timed"
         return f"kernelqual: kernels run on {kind}"
@@ -139,42 +197,51 @@ class Collection:
         """End the device."""
         self._run.close()
 
-    def _target(self, item: pytest.Item) -> Target | None:
+    def _given(self, item: pytest.Item) -> Target | Broken | None:
+        """Return what the item qualifies; None for a marked test that asks for no fixture of ours."""
         callspec = getattr(item, "callspec", None)
         given = callspec.params.get("kernel_case") if callspec is not None else None
-        if isinstance(given, Target):
+        if isinstance(given, Target | Broken):
             return given
         declared = getattr(getattr(item, "cls", None), "kernelqual_declared", None)
         return Target(declared, None) if declared is not None else None
 
-    def _marked(self, marker: pytest.Mark | None, definition: Any) -> Declared | Broken:
+    def _marked(self, marker: pytest.Mark, definition: Any) -> Declared | Broken:
         """Return the spec that a hand-written test's marker names, by object or "path::name"."""
-        spec: Any = marker.args[0] if marker is not None and marker.args else None
+        if len(marker.args) != 1 or marker.kwargs:
+            given = ", ".join([*map(shown, marker.args), *(f"{name}={shown(v)}" for name, v in marker.kwargs.items())])
+            return Broken(f"the marker kernelqual got ({given}); {_MARKER_USE}")
+        spec: Any = marker.args[0]
         if isinstance(spec, str) and spec.count("::") == 1:
             file, name = spec.split("::")
             beside = Path(definition.path).parent / file
             path = beside if beside.is_file() else self._config.rootpath / file
-        elif hasattr(spec, "builder") and hasattr(spec, "name"):
+        elif isinstance(spec, KernelSpec):
             path, name = Path(spec.path), spec.name
         else:
-            return Broken(f'the marker kernelqual got {spec!r}; give a spec object or "path/qual_file.py::spec_name"')
+            return Broken(f"the marker kernelqual got {shown(spec)}; {_MARKER_USE}")
         if not path.is_file():
-            return Broken(f"the marker kernelqual names {spec!r}, and there is no file {path}")
-        described = self._run.describe(path)
+            return Broken(f"the marker kernelqual names {shown(spec)}, and there is no file {path}")
+        described = self._run.describe(Path(os.path.normpath(path)))
         if described.problem:
             return Broken(described.problem)
-        for position, info in enumerate(described.specs):
-            if info.name == name:
-                return Broken(info.problem) if info.problem else Declared(str(path), info, position)
-        names = ", ".join(info.name for info in described.specs)
-        return Broken(f"the marker kernelqual names the spec {name!r}, and {path.name} has: {names or 'none'}")
+        found = [(info, position) for position, info in enumerate(described.specs) if info.name == name]
+        if not found:
+            names = ", ".join(info.name for info in described.specs)
+            return Broken(f"the marker kernelqual names the spec {name!r}, and {path.name} has: {names}")
+        # A spec that is shadowed has the same name, and a problem.
+        info, position = min(found, key=lambda pair: bool(pair[0].problem))
+        return Broken(info.problem) if info.problem else Declared(str(path), info, position)
 
     def _relative(self, path: Path) -> str:
         root = self._config.rootpath
         return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
-def _class(name: str, declared: Declared, module: str) -> type:
+_MARKER_USE = 'give one spec, as the object or as "path/qual_file.py::spec_name"'
+
+
+def _class(name: str, declared: Declared, marks: list[pytest.MarkDecorator], module: str) -> Any:
     """Make the test class of a spec; its functions are placed on the spec's line."""
     at = _placed(declared.path, declared.spec.line, name)
     body: dict[str, Any] = {"kernelqual_declared": declared, "place_as": at, "__module__": module}
@@ -183,13 +250,20 @@ def _class(name: str, declared: Declared, module: str) -> type:
         body["test_declaration"] = _clone(Declaration.test_declaration, at)
     else:
         body["test_candidates"] = _clone(Qualification.test_candidates, at)
-        body["pytestmark"] = [_mark(info) for info in declared.spec.marks]
+    body["pytestmark"] = marks
     return type(name, (), body)
 
 
-def _mark(info: MarkInfo) -> pytest.MarkDecorator:
-    mark: pytest.MarkDecorator = getattr(pytest.mark, info.name)
-    return mark.with_args(*info.args, **info.kwargs) if info.args or info.kwargs else mark
+def _marks(infos: list[MarkInfo]) -> tuple[list[pytest.MarkDecorator], str]:
+    """Return a spec's marks, and what is wrong with the first one that pytest refuses, as under --strict-markers."""
+    marks: list[pytest.MarkDecorator] = []
+    for info in infos:
+        try:
+            mark: pytest.MarkDecorator = getattr(pytest.mark, info.name)
+        except (pytest.fail.Exception, Warning) as refusal:
+            return marks, f"marks= of the spec: {refusal}"
+        marks.append(mark.with_args(*info.args, **info.kwargs) if info.args or info.kwargs else mark)
+    return marks, ""
 
 
 def _clone(function: Callable[..., None], at: Callable[..., None]) -> Callable[..., None]:

@@ -7,6 +7,9 @@ import pytest
 from pytest_kernelqual.hooks.run import TARGET, Target
 from pytest_kernelqual.report.journal import Plan, PlannedCase, PlannedKernel
 
+# Why a hand-written test cannot have its case.
+PROBLEM = pytest.StashKey[str]()
+
 
 def make_plan(items: Iterable[pytest.Item], nodeids: Sequence[str], because: list[str]) -> Plan:
     """Return the plan of the selected items; `nodeids` are those before selection.
@@ -15,7 +18,9 @@ def make_plan(items: Iterable[pytest.Item], nodeids: Sequence[str], because: lis
     """
     kernels: dict[str, PlannedKernel] = {}
     for item in sorted(items, key=_declared_order):
-        target = item.stash.get(TARGET, None)
+        target, problem = item.stash.get(TARGET, None), item.stash.get(PROBLEM, "")
+        if target is None and not problem:
+            continue  # a marked test that asks for no fixture of ours qualifies nothing
         nodeid = kernel_nodeid(item)
         spec = target.declared.spec if target is not None else None
         kernel = kernels.setdefault(
@@ -25,7 +30,7 @@ def make_plan(items: Iterable[pytest.Item], nodeids: Sequence[str], because: lis
                 nodeid=nodeid,
                 screen=spec.screen if spec is not None else None,
                 notes=spec.notes if spec is not None else [],
-                problem=spec.problem if spec is not None else "the marker names no usable spec",
+                problem=spec.problem if spec is not None else problem,
             ),
         )
         if target is not None and target.case is not None:
@@ -38,7 +43,8 @@ def kernel_nodeid(item: pytest.Item) -> str:
     parent = item.getparent(pytest.Class)
     if parent is not None and getattr(parent.obj, "kernelqual_declared", None) is not None:
         return parent.nodeid
-    return item.nodeid.partition("[")[0]
+    function = getattr(item, "originalname", None)
+    return f"{item.parent.nodeid}::{function}" if function and item.parent is not None else item.nodeid
 
 
 def narrowed_by(config: pytest.Config, *, default_paths: bool, selected: int, declared: int) -> list[str]:
