@@ -1,4 +1,4 @@
-"""pytest-xdist: hand devices to workers, and tell of workers that died."""
+"""pytest-xdist: hand devices to workers."""
 
 from collections import Counter
 from typing import Any
@@ -33,10 +33,13 @@ class Distribution:
         self._given.pop(node.gateway.id, None)
 
     def _least_used(self) -> str | None:
-        if self._run.settings.device == "interpreter":
+        kind, _, index = self._run.settings.device.partition(":")
+        if kind == "interpreter":
             return None
         if self._devices is None:
-            self._devices = self._run.device.hello().devices
-            self._run.close()
+            devices = self._run.device.hello().devices
+            self._run.close()  # workers own the devices now
+            # A device that was asked for by its index is the only one that workers share.
+            self._devices = devices[int(index) : int(index) + 1] if index else devices
         used = Counter(self._given.values())
         return min(self._devices, key=lambda device: used[device], default=None)

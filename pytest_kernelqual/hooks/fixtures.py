@@ -7,18 +7,15 @@ import pytest
 from msgspec import structs
 
 from pytest_kernelqual.errors import DeclarationError
-from pytest_kernelqual.files import strict_json
+from pytest_kernelqual.hooks.item_report import attach
 from pytest_kernelqual.hooks.planning import kernel_nodeid
 from pytest_kernelqual.hooks.progress import Progress
-from pytest_kernelqual.hooks.run import Declared, Run, Target
+from pytest_kernelqual.hooks.run import TARGET, Declared, Run, Target
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import CandidateInfo, InputInfo, OutputBytes
 from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, FixedRecord, KernelRecord
 from pytest_kernelqual.report.text import failure_text
 from pytest_kernelqual.session import CaseSession
-
-# What makereport takes from an item: the kernel without cases, and the case as it stands then.
-RECORDS = pytest.StashKey[Callable[[], KernelRecord]]()
 
 
 class Seeds:
@@ -63,7 +60,7 @@ class ItemSession:
         self._run = run
         self._item = item
         self._target = target
-        self._progress = progress
+        self.shown = progress
         self._record: CaseRecord | None = None
         self.case = CaseSession(
             target.declared.path,
@@ -116,7 +113,10 @@ class ItemSession:
 
     def progress(self, candidate: str, done: int, total: int) -> None:
         """Show which candidate is running."""
-        self._progress.show(f"{done + 1}/{total} {candidate}")
+        self.shown.show(f"{done + 1}/{total} {candidate}")
+
+
+SESSION = pytest.StashKey[ItemSession]()
 
 
 class Fixtures:
@@ -137,10 +137,8 @@ class Fixtures:
     def kernelqual_session(self, request: pytest.FixtureRequest, kernel_case: Any) -> Iterator[ItemSession]:
         """What the other fixtures are made of."""
         del kernel_case
-        item: pytest.Item = request.node
-        with Progress(self._config) as progress:
-            session = ItemSession(self._run, item, self._target(request), progress=progress)
-            item.stash[RECORDS] = session.kernel_record
+        session = self._session(request.node, self._target(request))
+        with session.shown:
             yield session
 
     @pytest.fixture
@@ -180,17 +178,19 @@ class Fixtures:
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
         """Hang the records and the device's log on the report; under xdist they travel with it."""
         report: pytest.TestReport = yield
-        if call.when == "call" or report.failed:
-            attach(self._run, item, report)
+        target = item.stash.get(TARGET, None)
+        if target is not None and target.case is not None and (call.when == "call" or not report.passed):
+            record = self._session(item, target).kernel_record()
+            attach(self._run, report, record, handwritten=not _made_by_us(item))
         return report
 
+    def _session(self, item: pytest.Item, target: Target) -> ItemSession:
+        """Return the item's session; it is made when first needed, be it for the record of an item that never began."""
+        if SESSION not in item.stash:
+            self._run.device.log()  # what other items left there
+            item.stash[SESSION] = ItemSession(self._run, item, target, progress=Progress(self._config))
+        return item.stash[SESSION]
 
-def attach(run: Run, item: pytest.Item, report: pytest.TestReport) -> None:
-    """Put the item's record on its report as one ASCII string, and the finished case into the journal."""
-    make = item.stash.get(RECORDS, None)
-    if make is not None:
-        record = make()
-        text = strict_json.dump(record).decode("ascii")
-        report.kernelqual = text  # type: ignore[attr-defined]  # extra attributes of reports travel
-        for case in record.cases:
-            run.journal.case(case.nodeid, case)
+
+def _made_by_us(item: pytest.Item) -> bool:
+    return getattr(getattr(item, "cls", None), "kernelqual_declared", None) is not None

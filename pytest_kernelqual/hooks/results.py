@@ -1,9 +1,6 @@
 """Collect records where the report is put together, and write it once, whatever ended the run."""
 
-import shutil
-import signal
-from collections.abc import Iterator
-from types import FrameType
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -11,18 +8,20 @@ import pytest
 from msgspec import structs
 
 from pytest_kernelqual.errors import DeviceProcessError, DocumentError, KernelqualError
-from pytest_kernelqual.files import strict_json
+from pytest_kernelqual.hooks.item_report import detach, why
 from pytest_kernelqual.hooks.run import Run
-from pytest_kernelqual.model.record import CaseRecord, Document, KernelRecord
+from pytest_kernelqual.hooks.signals import SIGTERM_TEXT, Signals
+from pytest_kernelqual.model.record import CaseRecord, Document, Environment, KernelRecord
 from pytest_kernelqual.report.document import build, encode, write
-from pytest_kernelqual.report.journal import read_plan, recover
-from pytest_kernelqual.report.junit import case_properties, suite_properties
+from pytest_kernelqual.report.journal import read_plan, recover, unfinished_case
+from pytest_kernelqual.report.junit import PER_CASE, case_properties, suite_properties
+from pytest_kernelqual.report.session_folder import SessionFolder
 from pytest_kernelqual.report.text import summary
 
 SESSION_NODEID = "kernelqual::session"
 
-# With xunit1 these stand at their test case.
-_PER_CASE = ("kernelqual.candidate ", "kernelqual.fixed ")
+# pytest-xdist's name for the phase in which a worker died.
+_CRASH = "???"
 
 
 class Results:
@@ -32,32 +31,28 @@ class Results:
         """Keep the run."""
         self._config = config
         self._run = run
+        self._signals = Signals()
+        self._folder: SessionFolder | None = None
         self._finished: dict[str, CaseRecord] = {}
-        self._skipped: list[str] = []
+        self._environment: Environment | None = None
+        self._failed: dict[str, str] = {}
+        """What failed by pytest's own account, and why."""
         self._notes: list[str] = []
+        """What makes the report incomplete."""
+        self._problems: list[str] = []
+        """What fails the session."""
         self._document: Document | None = None
         self._written = ""
-        self._previous_handler: Any = None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
-        """Set an unfinished run's journal aside, and let SIGTERM end the run as Ctrl-C does."""
-        self._check_device()
-        if self._config.option.collectonly:
-            return
-        folder = self._run.journal_folder
-        if folder.exists():
-            aside = folder.with_name(folder.name + ".previous")
-            shutil.rmtree(aside, ignore_errors=True)
-            folder.rename(aside)
-        self._previous_handler = signal.signal(signal.SIGTERM, self._terminated)
-
-    def _check_device(self) -> None:
-        """End the run at once when the asked device is not there; xdist's workers are told theirs elsewhere."""
-        if self._config.pluginmanager.hasplugin("dsession") and self._run.settings.device == "interpreter":
-            return
+        """Claim the journal's folder, let SIGTERM end the run as Ctrl-C does, and look for the device."""
         try:
-            self._run.device.hello()
+            if not self._config.option.collectonly:
+                self._signals.install()
+                self._folder = SessionFolder(self._run.journal_folder)
+            if not (_controls_workers(self._config) and self._run.settings.device == "interpreter"):
+                self._run.device.hello()
         except DeviceProcessError as death:
             raise pytest.UsageError(
                 f"--kernelqual: the device process did not start: {death.cause}\n{death.log}"
@@ -69,59 +64,101 @@ class Results:
         """Say what was asked for and where results go."""
         settings = self._run.settings
         lines = [f"kernelqual: device {settings.device}, seed {settings.seed}, report {self._run.report}"]
-        aside = self._run.journal_folder.with_name(self._run.journal_folder.name + ".previous")
-        if aside.exists():
+        aside = self._folder.aside if self._folder is not None else None
+        if aside is not None:
             lines.append(f"kernelqual: an earlier run did not finish; `kernelqual recover {aside}` shows what it found")
         return lines
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Take the record off a report."""
-        text = getattr(report, "kernelqual", None)
-        if report.skipped and report.nodeid != SESSION_NODEID:
-            self._skipped.append(report.nodeid)
-        if text is None:
-            return
-        record: KernelRecord = strict_json.convert(strict_json.parse(text.encode(), "report"), KernelRecord, "report")
-        for case in record.cases:
-            self._finished[case.nodeid] = case
-            if self._junit_family() == "xunit1":
-                report.user_properties.extend(case_properties(case))
-            self._config.hook.pytest_kernelqual_case_finished(
-                config=self._config, nodeid=case.nodeid, case=msgspec.to_builtins(case)
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_node_collection_finished(self) -> None:
+        """Read the plan while it is there: a worker has just written it."""
+        self._read_plan()
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        """Note what could not be collected: it may have declared something."""
+        if report.failed:
+            self._notes.append(f"{report.nodeid or 'the session'} could not be collected: {why(report)}")
+        elif report.skipped:
+            self._notes.append(f"{report.nodeid} was skipped while it was collected: {why(report)}")
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> Iterator[None]:
+        """Take the record off a report, and give JUnit's test cases their properties."""
+        if report.nodeid != SESSION_NODEID:
+            self._take(report)
+        case = self._finished.get(report.nodeid)
+        log = _junit_log(self._config)
+        if case is not None and log is not None and log.family == "xunit1" and report.when != "setup":
+            report.user_properties.extend(case_properties(case))
+        yield
+        if report.when == _CRASH and log is not None:
+            log.finalize(report)  # no report of a teardown will do it
+
+    def _take(self, report: pytest.TestReport) -> None:
+        sent = detach(report)
+        if sent is not None:
+            self._environment = self._environment or sent.environment
+            if sent.journal_problem:
+                self._problems.append(f"the journal is incomplete: {sent.journal_problem}")
+            self._finished.update({case.nodeid: case for case in sent.kernel.cases})
+        if report.failed or report.skipped:
+            self._failed.setdefault(report.nodeid, why(report))
+        if report.skipped:
+            told = f"a qualification item was skipped, which hides its outcome: {report.nodeid}: {why(report)}"
+            self._problems.append(told)
+        if report.when == _CRASH:
+            self._take_crashed(report)
+        case = self._finished.get(report.nodeid)
+        if case is not None and report.when in ("teardown", _CRASH):
+            self._tell(
+                self._config.hook.pytest_kernelqual_case_finished, nodeid=case.nodeid, case=msgspec.to_builtins(case)
             )
+
+    def _take_crashed(self, report: pytest.TestReport) -> None:
+        """Take what the dead worker had journalled of its running item."""
+        if self._read_plan() and self._run.plan is not None:
+            case = unfinished_case(self._run.journal_folder, self._run.plan, report.nodeid)
+            if case is not None:
+                self._finished[report.nodeid] = structs.replace(
+                    case, passed=False, failures=[why(report), *case.failures]
+                )
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Iterator[Any]:
         """Finish the report while an item can still fail for it."""
+        cut_short = True
         try:
-            return (yield)
-        except KeyboardInterrupt:
-            self._notes.append("the run was interrupted")
+            result = yield
+            cut_short = False
+        except BaseException as error:
+            self._notes.append(_ending(error))
             raise
-        except session.Failed as stopped:
-            self._notes.append(str(stopped))
-            raise
+        else:
+            return result
         finally:
             if not self._config.option.collectonly:
-                self._finish(session)
+                self._finish(session, cut_short=cut_short)
+
+    def pytest_internalerror(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Note an error of pytest, a plugin or a worker, after which nothing can be called complete."""
+        text = (str(excinfo.value).strip().splitlines() or [excinfo.typename])[-1]
+        self._notes.append(f"internal error: {text}")
+
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Note what ended the run before its items began."""
+        self._notes.append(_ending(excinfo.value))
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Hand the suite's properties to pytest's own JUnit file."""
-        if self._document is None and not self._config.option.collectonly and self._run.plan is not None:
-            self._finish(session)
-        log: Any = _junit_log(self._config)
+        collecting_ended = self._document is None and exitstatus != pytest.ExitCode.USAGE_ERROR
+        if collecting_ended and not self._config.option.collectonly:
+            self._finish(session, cut_short=True)
+        log = _junit_log(self._config)
         if log is not None and self._document is not None:
-            properties = suite_properties(self._document)
-            if self._junit_family() == "xunit1":
-                properties = [
-                    item
-                    for item in properties
-                    if not item[0].startswith(("kernelqual.candidate ", "kernelqual.fixed "))
-                ]
-            for name, value in properties:
-                log.add_global_property(name, value)
+            for name, value in suite_properties(self._document):
+                if log.family != "xunit1" or not name.startswith(PER_CASE):
+                    log.add_global_property(name, value)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the summary of the report."""
@@ -134,45 +171,79 @@ class Results:
             terminalreporter.write_line(f"report: {self._written}")
 
     def pytest_unconfigure(self) -> None:
-        """Restore the signal handler."""
-        if self._previous_handler is not None:
-            signal.signal(signal.SIGTERM, self._previous_handler)
+        """Restore the signal handler and give up the journal's folder."""
+        if self._folder is not None:
+            self._folder.release(keep=not self._written)
+            self._folder = None
+        self._signals.restore()
 
-    def _finish(self, session: pytest.Session) -> None:
-        problems = []
-        plan = self._run.plan
-        folder = self._run.journal_folder
-        try:
-            plan = plan if plan is not None else read_plan(folder)
-        except KernelqualError:
-            if not self._finished:
-                return  # nothing was collected: pytest says so itself
-        kernels, environment, nodeids, because = recover(folder, plan=plan, finished=self._finished)
-        if environment is not None:
-            took = (self._now() - self._run.started_at).total_seconds()
-            environment = structs.replace(
-                environment,
-                started_at=self._run.started_at.isoformat(timespec="seconds"),
-                duration_s=round(took, 3),
-            )
-        self._document = build(kernels, environment, nodeids, [*because, *self._notes])
-        ours = {case.nodeid for kernel in kernels for case in kernel.cases}
-        skipped = [nodeid for nodeid in self._skipped if nodeid in ours]
-        if skipped:
-            problems.append(f"a qualification item was skipped, which hides its outcome: {', '.join(skipped[:3])}")
+    def _finish(self, session: pytest.Session, *, cut_short: bool) -> None:
+        with self._signals.held():
+            self._report(cut_short=cut_short)
+        if self._document is not None:
+            report = msgspec.to_builtins(self._document)
+            told = len(self._problems)
+            self._tell(self._config.hook.pytest_kernelqual_report, report=report)
+            if len(self._problems) > told:
+                self._notes += self._problems[told:]
+                with self._signals.held():
+                    self._report(cut_short=cut_short)
+        if self._problems:
+            self._fail_session(session)
+
+    def _report(self, *, cut_short: bool) -> None:
+        """Build the report and write it."""
+        if not self._read_plan():
+            if self._finished:
+                self._problems.append(f"the plan of the run is gone from {self._run.journal_folder}: no report")
+            return
         if self._run.journal_problem:
-            problems.append(f"the journal is incomplete: {self._run.journal_problem}")
+            self._problems.append(f"the journal is incomplete: {self._run.journal_problem}")
+        kernels, environment, nodeids, because = recover(
+            self._run.journal_folder, plan=self._run.plan, finished=self._finished
+        )
+        if not kernels:
+            because.append("no qualification item was selected")
+        kernels, missed = _agreeing(kernels, self._failed)
+        hidden = [] if cut_short else _hidden(kernels, self._failed)
+        if hidden:
+            more = f" (and {len(hidden) - 1} more)" if len(hidden) > 1 else ""
+            self._problems.append(f"the report holds a failure that no item shows: {hidden[0]}{more}")
+        self._problems = list(dict.fromkeys(self._problems))
+        reasons = list(dict.fromkeys([*because, *missed, *self._notes, *self._problems]))
+        document = build(kernels, self._stamped(environment or self._environment), nodeids, reasons)
+        self._document = document
         try:
-            write(self._run.report, encode(self._document))
+            write(self._run.report, encode(document))
             self._written = str(self._run.report)
-            shutil.rmtree(folder, ignore_errors=True)
         except DocumentError as error:
-            problems.append(f"{error}; the records are kept: kernelqual recover {folder}")
-        if problems:
-            self._fail_session(session, problems)
-        self._config.hook.pytest_kernelqual_report(config=self._config, report=msgspec.to_builtins(self._document))
+            self._problems.append(f"{error}; the records are kept: kernelqual recover {self._run.journal_folder}")
 
-    def _fail_session(self, session: pytest.Session, problems: list[str]) -> None:
+    def _read_plan(self) -> bool:
+        """Take the plan that a worker has written, where this process made none; tell whether there is one."""
+        if self._run.plan is None:
+            try:
+                self._run.plan = read_plan(self._run.journal_folder)
+            except DocumentError:
+                return False
+        return True
+
+    def _stamped(self, environment: Environment | None) -> Environment | None:
+        if environment is None:
+            return None
+        began = self._run.started_at
+        took = (type(began).now(began.tzinfo) - began).total_seconds()
+        return structs.replace(environment, started_at=began.isoformat(timespec="seconds"), duration_s=round(took, 3))
+
+    def _tell(self, hook: Callable[..., Any], **values: Any) -> None:
+        """Call a hook of the user; what it raises fails the session and loses nothing."""
+        try:
+            hook(config=self._config, **values)
+        except Exception as error:  # noqa: BLE001 - whatever a user's hook raises
+            name = getattr(hook, "name", "a hook")
+            self._problems.append(f"{name} raised {type(error).__name__}: {error}")
+
+    def _fail_session(self, session: pytest.Session) -> None:
         """Report what is known only at the end as a failed item, so that exit code, JUnit and summary agree."""
         for when in ("setup", "call", "teardown"):
             failed = when == "call"
@@ -181,20 +252,55 @@ class Results:
                 location=("kernelqual", None, "session"),
                 keywords={},
                 outcome="failed" if failed else "passed",
-                longrepr="\n".join(problems) if failed else None,
+                longrepr="\n".join(self._problems) if failed else None,
                 when=when,
             )
             session.config.hook.pytest_runtest_logreport(report=report)
 
-    def _junit_family(self) -> str:
-        return str(self._config.getini("junit_family"))
 
-    def _now(self) -> Any:
-        return type(self._run.started_at).now(self._run.started_at.tzinfo)
+def _agreeing(kernels: list[KernelRecord], failed: dict[str, str]) -> tuple[list[KernelRecord], list[str]]:
+    """Fail the cases whose items failed, and tell what failed that no case or declaration stands for."""
+    left = dict(failed)
 
-    def _terminated(self, _signal: int, _frame: FrameType | None) -> None:
-        self._notes.append("the run was ended by SIGTERM")
-        raise KeyboardInterrupt("SIGTERM")
+    def case(record: CaseRecord) -> CaseRecord:
+        told = left.pop(record.nodeid, None)
+        if told is None or not record.passed:
+            return record
+        return structs.replace(record, passed=False, failures=[f"the item failed: {told}"])
+
+    changed = [structs.replace(kernel, cases=[case(record) for record in kernel.cases]) for kernel in kernels]
+    broken = tuple(kernel.nodeid for kernel in kernels if kernel.problem)
+    return changed, [f"{nodeid} failed: {told}" for nodeid, told in left.items() if not nodeid.startswith(broken)]
+
+
+def _hidden(kernels: list[KernelRecord], failed: dict[str, str]) -> list[str]:
+    """Return what the records call failed and pytest does not."""
+    cases = [
+        f"{case.nodeid}: {case.failures[0] if case.failures else 'failed'}"
+        for kernel in kernels
+        for case in kernel.cases
+        if not case.passed and case.nodeid not in failed
+    ]
+    return cases + [
+        f"{kernel.nodeid}: {kernel.problem}"
+        for kernel in kernels
+        if kernel.problem and not any(nodeid.startswith(kernel.nodeid) for nodeid in failed)
+    ]
+
+
+def _ending(error: BaseException) -> str:
+    """Say in words what ended the run."""
+    if isinstance(error, pytest.Session.Failed | pytest.Session.Interrupted):
+        return str(error)
+    if isinstance(error, KeyboardInterrupt):
+        return "the run was ended by SIGTERM" if error.args == (SIGTERM_TEXT,) else "the run was interrupted"
+    if isinstance(error, pytest.exit.Exception):
+        return f"pytest.exit: {error.msg}"
+    return f"the run was ended by {type(error).__name__}: {error}"
+
+
+def _controls_workers(config: pytest.Config) -> bool:
+    return config.pluginmanager.hasplugin("dsession")
 
 
 def _junit_log(config: pytest.Config) -> Any:

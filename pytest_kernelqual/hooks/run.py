@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from msgspec import Struct, structs
 
-from pytest_kernelqual.errors import DeviceProcessError, KernelqualError
+from pytest_kernelqual.errors import DeviceProcessError, DocumentError, KernelqualError
 from pytest_kernelqual.model.messages import CaseInfo, Describe, Described, EnvironmentRead, ReadEnvironment, SpecInfo
 from pytest_kernelqual.model.record import Environment
 from pytest_kernelqual.model.settings import Settings
@@ -55,15 +55,23 @@ class Run:
 
     @property
     def journal(self) -> Journal:
-        """Open this process's journal."""
+        """Open this process's journal; where it cannot be opened the run goes on and `journal_problem` tells why."""
         if self._journal is None:
-            self._journal = Journal(self.journal_folder, self.worker)
+            try:
+                self._journal = Journal(self.journal_folder, self.worker)
+            except DocumentError as error:
+                self._journal = Journal.lost(self.journal_folder, str(error))
         return self._journal
 
     @property
     def journal_problem(self) -> str:
         """Say what went wrong with the journal so far."""
         return self._journal.problem if self._journal is not None else ""
+
+    @property
+    def known_environment(self) -> Environment | None:
+        """Return where this run happens as far as the device was asked already."""
+        return self._environment
 
     @property
     def device(self) -> Device:

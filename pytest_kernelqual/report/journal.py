@@ -128,6 +128,15 @@ class Journal:
                 "give a folder that can be written and has room"
             ) from error
 
+    @classmethod
+    def lost(cls, folder: PathText, problem: str) -> Self:
+        """Return a journal that takes everything and keeps nothing, because of `problem`."""
+        journal = cls.__new__(cls)
+        journal.folder = journal._path = Path(folder)  # noqa: SLF001 - of this very class
+        journal.problem = problem
+        journal._descriptor, journal._torn = -1, False  # noqa: SLF001 - the same
+        return journal
+
     def plan(self, plan: Plan) -> None:
         """Write down what is to be run; every worker may do so, and all must plan the same.
 
@@ -268,6 +277,19 @@ def recover(
     ]
     found.reasons.extend(_gaps(plan, found))
     return kernels, found.environment or plan.environment, plan.nodeids, list(dict.fromkeys(found.reasons))
+
+
+def unfinished_case(folder: PathText, plan: Plan, nodeid: str) -> CaseRecord | None:
+    """Return what a worker that died has journalled of the case at `nodeid`; None where the plan does not name it."""
+    found = _Found()
+    for path in sorted(Path(folder).glob("*.jsonl")):
+        for line in _lines(path, found.reasons):
+            found.add(line)
+    for kernel in plan.kernels:
+        for case in kernel.cases:
+            if case.nodeid == nodeid:
+                return _case(case, found, kernel.screen)
+    return None
 
 
 class _Found(Struct):

@@ -6,6 +6,10 @@ from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, Document
 
 Properties = list[tuple[str, str]]
 
+_CANDIDATE, _FIXED = "kernelqual.candidate ", "kernelqual.fixed "
+PER_CASE = (_CANDIDATE, _FIXED)
+"""How the names of properties begin that stand at their test case where the family of the file allows it."""
+
 # Everything that XML 1.0 forbids, and the controls that it allows but that would break a name or value in two.
 _FORBIDDEN = re.compile("[^\x20-\x7e\x80-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -41,8 +45,8 @@ def suite_properties(document: Document) -> Properties:
 
 def case_properties(case: CaseRecord) -> Properties:
     """Return what one test case tells; named as in the suite, so that both families of JUnit read alike."""
-    told: Properties = [(f"kernelqual.fixed {case.nodeid}", case.fixed.outcome)]
-    told += [(f"kernelqual.candidate {case.nodeid} {record.id}", _verdict(record)) for record in case.candidates]
+    told: Properties = [(f"{_FIXED}{case.nodeid}", case.fixed.outcome)]
+    told += [(f"{_CANDIDATE}{case.nodeid} {record.id}", _verdict(record)) for record in case.candidates]
     return _cleaned(told)
 
 
