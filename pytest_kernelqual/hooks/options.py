@@ -9,6 +9,7 @@ import pytest
 from pytest_kernelqual.errors import SettingsError
 from pytest_kernelqual.model.outcome import OUTCOMES
 from pytest_kernelqual.model.settings import MIN_REPEATS, ImportMode, Settings
+from pytest_kernelqual.model.values import shown
 
 _T = TypeVar("_T")
 
@@ -49,11 +50,12 @@ def report_path(config: pytest.Config) -> Path:
 def _value(config: pytest.Config, name: str, read: Callable[[str], _T], default: _T) -> _T:
     dest = f"kernelqual_{name.replace('-', '_')}"
     for source, text in ((f"--kernelqual-{name}", config.getoption(dest)), (f"ini {dest}", config.getini(dest))):
-        if text not in (None, ""):
-            try:
-                return read(str(text).strip())
-            except ValueError as error:
-                raise SettingsError(f"{source}={text!r}: {error}") from None
+        if text is None or (text == "" and source.startswith("ini")):  # an empty ini value is one that is not set
+            continue
+        try:
+            return read(str(text).strip())
+        except ValueError as error:
+            raise SettingsError(f"{source}={shown(text)}: {error}") from None
     return default
 
 

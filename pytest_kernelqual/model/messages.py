@@ -9,6 +9,7 @@ from pytest_kernelqual.model.config import Scalar
 from pytest_kernelqual.model.outcome import Evidence, Outcome, Phase
 from pytest_kernelqual.model.record import Environment
 from pytest_kernelqual.model.settings import Settings
+from pytest_kernelqual.model.values import encodable
 
 
 class Start(Struct, frozen=True, tag=True, kw_only=True):
@@ -46,7 +47,22 @@ class ReadOutput(Struct, frozen=True, tag=True, kw_only=True):
     """Send the output bytes of the fixed launch of the open case."""
 
 
-Request = Describe | ReadEnvironment | Open | Try | ReadOutput
+class OpenTiming(Struct, frozen=True, tag=True, kw_only=True):
+    """Get ready to time two arms of the open case against each other: compile, build the input sets, capture."""
+
+    arms: tuple[dict[str, Scalar] | None, dict[str, Scalar] | None]
+    """Configs of A and B; None is the fixed launch."""
+    target_us: float
+    cold: bool = True
+
+
+class Sample(Struct, frozen=True, tag=True, kw_only=True):
+    """Take rounds of the open comparison; nothing is compiled meanwhile."""
+
+    rounds: int
+
+
+Request = Describe | ReadEnvironment | Open | Try | ReadOutput | OpenTiming | Sample
 
 
 class Hello(Struct, frozen=True, tag=True, kw_only=True):
@@ -168,6 +184,37 @@ class Output(Struct, frozen=True, tag=True, kw_only=True):
     outputs: list[OutputBytes]
 
 
+class TimingOpened(Struct, frozen=True, tag=True, kw_only=True):
+    """How the arms will be sampled; with `reason` set they cannot be."""
+
+    reason: str = ""
+    method: Literal["graph", "events"] = "graph"
+    cache: Literal["cold", "warm"] = "cold"
+    ring: int = 0
+    launches: int = 0
+    footprint_bytes: int = 0
+    restored: bool = False
+    quantum_us: float = 0.0
+    empty_us: float = 0.0
+
+
+class Clocks(Struct, frozen=True, kw_only=True):
+    """State of the device around samples, where it can be read."""
+
+    sm_mhz: int
+    throttled: list[str] = field(default_factory=list)
+    foreign_processes: int = 0
+
+
+class Sampled(Struct, frozen=True, tag=True, kw_only=True):
+    """Answers `Sample`: microseconds per launch, four a round in the order A, B, B, A."""
+
+    rounds: list[list[float]]
+    clocks: list[Clocks] = field(default_factory=list)
+    """Before and after."""
+    reason: str = ""
+
+
 class EnvironmentRead(Struct, frozen=True, tag=True, kw_only=True):
     """Answers `ReadEnvironment`."""
 
@@ -180,7 +227,7 @@ class Refused(Struct, frozen=True, tag=True, kw_only=True):
     message: str
 
 
-Reply = Hello | Progress | Described | Opened | Tried | Output | EnvironmentRead | Refused
+Reply = Hello | Progress | Described | Opened | Tried | Output | TimingOpened | Sampled | EnvironmentRead | Refused
 
 _encoder = msgspec.json.Encoder()
 decode_start = msgspec.json.Decoder(Start).decode
@@ -189,5 +236,16 @@ decode_reply = msgspec.json.Decoder(Reply).decode
 
 
 def encode(message: Start | Request | Reply) -> bytes:
-    """Return the line of a message, with its newline."""
-    return _encoder.encode(message) + b"\n"
+    """Return the line of a message, with its newline; halves of surrogate pairs in its texts are spelt out."""
+    try:
+        return _encoder.encode(message) + b"\n"
+    except UnicodeEncodeError:  # a file name, or what a user's code raised
+        return _encoder.encode(_encodable(msgspec.to_builtins(message))) + b"\n"
+
+
+def _encodable(value: Any) -> Any:
+    if isinstance(value, str):
+        return encodable(value)
+    if isinstance(value, dict):
+        return {_encodable(name): _encodable(item) for name, item in value.items()}
+    return [_encodable(item) for item in value] if isinstance(value, list | tuple) else value
