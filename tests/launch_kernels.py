@@ -3,6 +3,8 @@
 import torch
 import triton
 import triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
 from triton.runtime.autotuner import Autotuner
 
 hooked_blocks = []
@@ -31,6 +33,13 @@ def limited(x, y, n, BLOCK: tl.constexpr):  # noqa: ANN001, ANN201, D103, N803
 @triton.jit
 def broken(x, y, n, BLOCK: tl.constexpr):  # noqa: ANN001, ANN201, ARG001, D103, N803
     tl.store(y + tl.arange(0, BLOCK), tl.arange(0, 2 * BLOCK))
+
+
+@gluon.jit
+def gluon_copy(x, y, n, BLOCK: gl.constexpr, WARPS: gl.constexpr):  # noqa: ANN001, ANN201, D103, N803
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [WARPS], [0])
+    at = gl.program_id(0) * BLOCK + gl.arange(0, BLOCK, layout=layout)
+    gl.store(y + at, gl.load(x + at, mask=at < n), mask=at < n)
 
 
 def _copy(x, y, n, BLOCK: tl.constexpr, EVEN: tl.constexpr):  # noqa: ANN001, ANN202, N803

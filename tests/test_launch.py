@@ -8,6 +8,7 @@ import pytest
 import torch
 import triton
 from launch_parts import N, ran
+from triton.runtime.jit import KernelInterface
 
 from pytest_kernelqual.errors import DeclarationError, UnprovedLaunchError, UnsupportedConfigError
 from pytest_kernelqual.launch import check_config, describe_kernel, interpreted, is_kernel, observed
@@ -56,6 +57,13 @@ class TestDescribe:
         assert not is_kernel(thing)
         with pytest.raises(DeclarationError, match=r"is a .*, not a Triton kernel; give the @triton.jit"):
             describe_kernel(thing)
+
+    def test_wrapper_without_a_kernel_inside(self) -> None:
+        """A chain of wrappers that leads nowhere is not a kernel either."""
+        wrapper = KernelInterface()
+        assert not is_kernel(wrapper)
+        wrapper.fn = wrapper
+        assert not is_kernel(wrapper)
 
     def test_modes_are_told_apart(self, loaded: dict[str, ModuleType]) -> None:
         """At every level of wrapping."""
@@ -148,6 +156,13 @@ class TestForcedLaunch:
         log.prove()
         assert log.launches[0].config["BLOCK"] == 32
 
+    def test_gluon(self, compiled: Any, x: torch.Tensor) -> None:
+        """A Gluon kernel is compiled and forced like another."""
+        with observed(compiled.gluon_copy, Config(BLOCK=64, WARPS=2, num_warps=2)) as log:
+            compiled.by_lambda(compiled.gluon_copy, x, BLOCK=128, WARPS=4)
+        log.prove()
+        assert log.launches[0].config == {"BLOCK": 64, "WARPS": 2, "num_warps": 2, "num_stages": 3}
+
     def test_fixed_launch_is_left_alone(self, kernels: Any, x: torch.Tensor) -> None:
         """Nothing is forced; what production passed is logged."""
         with observed(kernels.scaled, None) as log:
@@ -197,6 +212,9 @@ class TestForcedLaunch:
             compiled.by_tuple(compiled.scaled, x, 64, maxnreg=128)
         log.prove()
         assert log.launches[0].config["maxnreg"] is None
+        with observed(compiled.scaled, Config(waves_per_eu=None)) as log:
+            compiled.by_tuple(compiled.scaled, x, 64)
+        log.prove()
 
 
 class TestTupleGrid:
@@ -210,6 +228,14 @@ class TestTupleGrid:
         ):
             kernels.by_tuple(kernels.scaled, x, 64)
         assert log.launches == []
+
+    def test_true_is_not_one(self, kernels: Any, x: torch.Tensor) -> None:
+        """They are compiled as different constants."""
+        with (
+            pytest.raises(UnsupportedConfigError, match="for SCALE=1, the config says SCALE=True"),
+            observed(kernels.scaled, Config(SCALE=True)),
+        ):
+            kernels.by_tuple(kernels.scaled, x, 64)
 
     def test_refusal_that_the_launch_swallows(self, kernels: Any, x: torch.Tensor) -> None:
         """A launch that falls back on an error does not hide it."""

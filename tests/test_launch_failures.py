@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from triton.runtime.errors import OutOfResources, PTXASError
+from triton.runtime.errors import InterpreterError, OutOfResources, PTXASError
 
 from pytest_kernelqual.errors import UnsupportedConfigError
 from pytest_kernelqual.launch import classify, observed
@@ -117,6 +117,18 @@ class TestClassify:
         assert found is not None
         assert found[0] == ("compile_error" if kernels.__name__.endswith("compiled") else "launch_error")
         assert "\n" not in found[1]
+
+    @pytest.mark.parametrize(
+        "cause", [NotImplementedError("inline_asm not supported"), AttributeError("'InterpreterBuilder' object has no")]
+    )
+    def test_what_the_interpreter_cannot_run(self, cause: Exception) -> None:
+        """It says nothing about the config."""
+        error = InterpreterError(repr(cause))
+        error.__cause__ = cause
+        found = classify(error, "run")
+        assert found is not None
+        assert found[0] == "not_run"
+        assert found[1].startswith("the interpreter cannot run it: ")
 
     def test_warps_that_the_compiler_refuses(self, compiled: Any, x: torch.Tensor) -> None:
         """As the compiler words it today."""

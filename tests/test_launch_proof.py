@@ -101,6 +101,11 @@ class TestLaunchedOtherwise:
             kept[(4, 1, 1)](x, y, N, 64, 1)
         log.prove()
         assert log.launches[0].grid == (4, 1, 1)
+        own = LazyDict({"name": "scaled", "function": kept.function, "stream": 0})
+        with observed(compiled.scaled, None) as log:
+            enter, leave = knobs.runtime.launch_enter_hook, knobs.runtime.launch_exit_hook
+            kept.run(4, 1, 1, 0, kept.function, kept.packed_metadata, own, enter, leave, x, y, N, 64, 1)
+        log.prove()
 
     def test_another_kernel_of_the_same_name(self, compiled: Any, x: torch.Tensor) -> None:
         """Launched in the ordinary way, it is not taken for this one."""

@@ -6,6 +6,7 @@ import pytest
 import torch
 import triton
 from launch_parts import ran
+from triton.runtime.errors import AutotunerError
 
 from pytest_kernelqual.errors import UnsupportedConfigError
 from pytest_kernelqual.launch import describe_kernel, observed
@@ -89,6 +90,14 @@ class TestAutotune:
         log.prove()
         assert log.launches[0].grid == (4,)
 
+        tuned = triton.autotune(configs=[triton.Config({"BLOCK": 64, "SCALE": scale}) for scale in (2, 3)], key=[])(
+            kernels.scaled
+        )
+        with observed(tuned, Config(SCALE=3)) as log:
+            kernels.by_tuple(tuned, x)
+        log.prove()
+        assert log.launches[0].config["SCALE"] == 3
+
     def test_parameter_beside_the_tuned_ones(self, kernels: Any, x: torch.Tensor) -> None:
         """What production passes itself is replaced where it stands, and the grid is held against it."""
         tuned = triton.autotune(configs=[triton.Config({"BLOCK": 64}), triton.Config({"BLOCK": 32})], key=[])(
@@ -116,6 +125,18 @@ class TestAutotune:
         assert kernels.hooked_blocks == [config["BLOCK"]]
         assert x[1] == 1
 
+    def test_each_config_has_its_own_hook(self, kernels: Any, x: torch.Tensor) -> None:
+        """A candidate that amounts to an own config takes the hook of that one, heuristics between or not."""
+        called: list[int] = []
+        configs = [
+            triton.Config({"BLOCK": block}, pre_hook=lambda _arguments, block=block: called.append(block))
+            for block in (64, 128)
+        ]
+        with observed(triton.autotune(configs=configs, key=[])(kernels.derived), Config(BLOCK=128)) as log:
+            kernels.by_lambda(triton.autotune(configs=configs, key=[])(kernels.derived), x)
+        log.prove()
+        assert called == [128]
+
     def test_hook_of_an_autotuner_around_the_named_kernel(self, kernels: Any, x: torch.Tensor) -> None:
         """A hook builds descriptors from BLOCK: it must see the forced one also when the inner function is named."""
         kernels.hooked_blocks.clear()
@@ -133,6 +154,23 @@ class TestAutotune:
         with observed(kernels.pruned, config) as log:
             kernels.by_lambda(kernels.pruned, torch.ones(512))
         log.prove()
+
+    def test_single_config_is_never_pruned(self, kernels: Any, x: torch.Tensor) -> None:
+        """As Triton does where there is no choice."""
+        kernel = triton.autotune(
+            configs=[triton.Config({"BLOCK": 64})],
+            key=[],
+            prune_configs_by={"early_config_prune": lambda *_arguments, **_options: []},
+        )(kernels.negated)
+        with observed(kernel, Config(BLOCK=64)) as log:
+            kernels.by_lambda(kernel, x)
+        log.prove()
+
+    def test_nothing_left_by_pruning(self, kernels: Any, x: torch.Tensor) -> None:
+        """The fixed launch ends as in production."""
+        message = "early_config_prune of _plain left no config"
+        with pytest.raises(AutotunerError, match=message), observed(kernels.pruned, None):
+            kernels.by_lambda(kernels.pruned, x[:10])
 
     def test_fixed_config_is_pruned_too(self, kernels: Any) -> None:
         """Named, it is unsupported; not named, the first that is kept."""
@@ -179,6 +217,19 @@ class TestAutotune:
         assert seen == {"BLOCK": 64}
         assert len(log.launches) == 1
         assert ran(kernels, x, y)
+
+    def test_other_autotuned_kernel_whose_first_config_does_not_compile(self, compiled: Any, x: torch.Tensor) -> None:
+        """Production would not settle on it either; the refused compile is not tried again."""
+        configs = [triton.Config({"BLOCK": block}) for block in (256, 128, 32)]
+        other = triton.autotune(configs=configs, key=["n"])(compiled.limited)
+        attempts: list[str] = []
+        with observed(compiled.negated, None, on_phase=attempts.append):
+            compiled.by_lambda(other, x)
+            assert other.best_config is configs[2]
+            first = len(attempts)
+            compiled.by_lambda(other, x)
+        assert attempts[0] == "compile"
+        assert len(attempts) == first
 
     def test_best_config_is_what_is_forced(self, kernels: Any, x: torch.Tensor) -> None:
         """Host code may read it; after the block it is as before."""

@@ -73,10 +73,10 @@ class Launches:
         different = {
             name: value
             for name, value in expected.items()
-            if not same_value(launch.config.get(name, TUNED_OPTIONS.get(name, ...)), value)
+            if not same_value(launch.config.get(name, _unset(name)), value)
         }
         if different:
-            really = {name: launch.config.get(name, TUNED_OPTIONS.get(name, "unset")) for name in different}
+            really = {name: launch.config.get(name, _unset(name)) for name in different}
             self.problems.append(
                 f"launch {len(self.launches)} of kernel {self.kernel} carried {Config(really).id} "
                 f"instead of {Config(different).id}"
@@ -132,6 +132,11 @@ def interpreted_launch(
 def sizes(grid: Any) -> tuple[int, ...] | None:
     """Return a grid as numbers, or None."""
     return tuple(int(size) for size in grid) if isinstance(grid, tuple | list) else None
+
+
+def _unset(name: str) -> Any:
+    """Return what it means that a launch does not mention `name`."""
+    return TUNED_OPTIONS.get(name) if name in launch_options() else "unset"
 
 
 def _without_defaults(config: dict[str, Scalar], expected: Mapping[str, Scalar]) -> dict[str, Scalar]:
