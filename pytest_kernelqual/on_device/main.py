@@ -95,7 +95,7 @@ def main() -> None:
     """Run with the descriptors of the channel and of the leash as arguments."""
     channel, leash = int(sys.argv[1]), int(sys.argv[2])
     sys.argv = ["kernelqual-device"]
-    faulthandler.enable()
+    faulthandler.enable(all_threads=False)  # the thread that died tells all; the leash's would only confuse
     sys.breakpointhook = _no_breakpoints
     _die_with_owner(leash)
     with socket.socket(fileno=channel) as connection:

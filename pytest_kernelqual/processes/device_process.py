@@ -1,6 +1,7 @@
 """Start, ask, watch and end the device process."""
 
 import contextlib
+import fcntl
 import json
 import os
 import select
@@ -45,10 +46,11 @@ class DeviceProcess:
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
         self._leash = -1
-        self._received = b""
+        self._received = bytearray()
         self._hello: Hello | None = None
         # Unnamed, so that nothing is left behind however the run ends.
-        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this object
+        self._log = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - lives as long as this object
+        fcntl.fcntl(self._log, fcntl.F_SETFL, os.O_APPEND)
         self._log_read = 0
 
     @property
@@ -98,9 +100,10 @@ class DeviceProcess:
 
     def log(self) -> str:
         """Return what the process wrote to stdout and stderr since the last call, at most its last 16 KiB."""
-        end = self._log.seek(0, os.SEEK_END)
-        self._log.seek(max(self._log_read, end - _LOG_BYTES))
-        data = self._log.read(_LOG_BYTES)
+        # Read past the file's offset, which the writing process shares.
+        end = os.fstat(self._log.fileno()).st_size
+        begin = max(self._log_read, end - _LOG_BYTES)
+        data = os.pread(self._log.fileno(), end - begin, begin)
         self._log_read = end
         return data.decode(errors="replace").strip()
 
@@ -136,13 +139,16 @@ class DeviceProcess:
                 stdout=self._log,
                 stderr=self._log,
                 env=self._environment(),
-                cwd=os.getcwd(),  # noqa: PTH109 - a path of a deleted folder must not raise here
                 start_new_session=True,
             )
+        except OSError as error:
+            ours.close()
+            os.close(leash_write)
+            raise DeviceProcessError(f"the device process cannot be started: {error}", phase="start") from error
         finally:
             theirs.close()
             os.close(leash_read)
-        self._channel, self._leash, self._received = ours, leash_write, b""
+        self._channel, self._leash, self._received = ours, leash_write, bytearray()
         limits = Limits(self._settings.start_timeout_s, 0, 0)
         try:
             self._send(encode(Start(settings=self._settings)))
@@ -175,9 +181,12 @@ class DeviceProcess:
 
     def _read_line(self, deadline: float) -> bytes:
         channel = self._connected()
-        while b"\n" not in self._received:
-            readable, _, _ = select.select([channel], [], [], max(0.0, deadline - time.monotonic()))
-            if not readable:
+        searched = 0
+        while (end := self._received.find(b"\n", searched)) < 0:
+            searched = len(self._received)
+            poll = select.poll()  # takes every descriptor, where select() ends at 1023
+            poll.register(channel, select.POLLIN)
+            if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
                 raise _NoAnswer(timed_out=True)
             try:
                 data = channel.recv(_READ_BYTES)
@@ -186,7 +195,8 @@ class DeviceProcess:
             if not data:
                 raise _NoAnswer(timed_out=False)
             self._received += data
-        line, _, self._received = self._received.partition(b"\n")
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
         return line
 
     def _connected(self) -> socket.socket:
@@ -211,7 +221,7 @@ class DeviceProcess:
         if self._leash >= 0:
             os.close(self._leash)
             self._leash = -1
-        self._received = b""
+        self._received.clear()
 
 
 class _NoAnswer(Exception):  # noqa: N818 - internal, becomes a DeviceProcessError
