@@ -62,7 +62,8 @@ def main() -> None:
 
 
 def _inputs(device: torch.device) -> SeededInputs:
-    def allocate(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    def allocate(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype, *, name: str) -> torch.Tensor:
+        del name
         return torch.empty_strided(shape, strides, dtype=dtype, device=device)
 
     return SeededInputs(stream="benchmark", device=device, interpreted=False, allocate=allocate)

@@ -25,6 +25,10 @@ class UnprovedLaunchError(KernelqualError):
     """It cannot be shown that the launch carried the forced config."""
 
 
+class UnmeasurableError(KernelqualError):
+    """A launch cannot be timed; the message says why."""
+
+
 class DocumentError(KernelqualError):
     """A report or journal file cannot be read, or does not say what it must."""
 

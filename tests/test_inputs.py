@@ -24,7 +24,8 @@ INTEGERS = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "in
 def make_inputs(stream: str = "test", device: torch.device = CPU) -> SeededInputs:
     """Return inputs in memory without guard bands."""
 
-    def allocate(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    def allocate(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype, *, name: str) -> torch.Tensor:
+        del name
         return torch.empty_strided(shape, strides, dtype=dtype, device=device)
 
     return SeededInputs(stream=stream, device=device, interpreted=device.type == "cpu", allocate=allocate)
@@ -198,7 +199,7 @@ def test_another_process_makes_the_same_bytes() -> None:
     program = (
         "import torch; from pytest_kernelqual.on_device.inputs import SeededInputs\n"
         "torch.set_num_threads(1); torch.randn(9)\n"
-        "make = lambda shape, strides, dtype: torch.empty_strided(shape, strides, dtype=dtype)\n"
+        "make = lambda shape, strides, dtype, name: torch.empty_strided(shape, strides, dtype=dtype)\n"
         "s = SeededInputs(stream='process', device=torch.device('cpu'), interpreted=True, allocate=make)\n"
         "s.normal((300, 7), dtype='bfloat16'); s.permutation(1000); s.freeze(lambda: None); print(s.digest(), s.seed)"
     )

@@ -22,7 +22,8 @@ Hide = Callable[[torch.Tensor], Launch]
 def seeded() -> SeededInputs:
     """Return inputs on the CPU."""
 
-    def allocate(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    def allocate(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype, *, name: str) -> torch.Tensor:
+        del name
         return torch.empty_strided(shape, strides, dtype=dtype)
 
     return SeededInputs(stream="refused", device=torch.device("cpu"), interpreted=True, allocate=allocate)

@@ -18,7 +18,8 @@ def seeded(request: pytest.FixtureRequest) -> SeededInputs:
     """Return inputs each of which lies within a larger storage, as guard-banded memory does."""
     device: torch.device = request.param
 
-    def allocate(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    def allocate(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype, *, name: str) -> torch.Tensor:
+        del name
         reach = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
         storage = torch.full(((reach + 16) * dtype.itemsize,), 0xA5, dtype=torch.uint8, device=device)
         empty = torch.empty(0, dtype=dtype, device=device)
@@ -203,7 +204,8 @@ def test_a_view_drawn_into_autograd_is_an_error(seeded: SeededInputs) -> None:
 def test_memory_given_as_a_view_is_no_view_to_autograd() -> None:
     """Guard-banded memory may be cut from a larger tensor; its input can still be taken out of a graph."""
 
-    def allocate(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    def allocate(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype, *, name: str) -> torch.Tensor:
+        del name
         return torch.zeros(100, dtype=dtype).as_strided(shape, strides, 7)
 
     seeded = SeededInputs(stream="view", device=torch.device("cpu"), interpreted=True, allocate=allocate)
@@ -266,7 +268,7 @@ def test_digest_tells_names_and_strides_apart(seeded: SeededInputs) -> None:
             stream="s",
             device=seeded.device,
             interpreted=False,
-            allocate=lambda shape, strides, dtype: torch.empty_strided(
+            allocate=lambda shape, strides, dtype, name: torch.empty_strided(
                 shape, strides, dtype=dtype, device=seeded.device
             ),
         )

@@ -24,7 +24,8 @@ INTEGERS = ["uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "in
 def make_inputs(stream: str = "test") -> SeededInputs:
     """Return inputs on the CPU, in memory without guard bands."""
 
-    def allocate(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
+    def allocate(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype, *, name: str) -> torch.Tensor:
+        del name
         return torch.empty_strided(shape, strides, dtype=dtype)
 
     return SeededInputs(stream=stream, device=CPU, interpreted=True, allocate=allocate)

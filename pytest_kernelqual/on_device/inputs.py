@@ -6,8 +6,8 @@ import math
 import operator
 import random
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import torch
 
@@ -18,7 +18,14 @@ from pytest_kernelqual.on_device.forms import Form
 from pytest_kernelqual.on_device.reachable import reachable_tensors
 from pytest_kernelqual.on_device.snapshots import Draw, InputTensor, Memory, digest, fill, placed, storage_id
 
-Allocate = Callable[[tuple[int, ...], tuple[int, ...], torch.dtype], torch.Tensor]
+
+class Allocate(Protocol):
+    """Gives memory for an input."""
+
+    def __call__(
+        self, shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype, *, name: str
+    ) -> torch.Tensor:
+        """Return a tensor of this shape and strides (in elements) on the run's device."""
 
 
 class SeededInputs:
@@ -197,7 +204,7 @@ class SeededInputs:
             for memory in self._memories.values():
                 memory.must_stay()
                 # Through bytes of their own version counter: autograd sees no change of what a graph has saved.
-                memory.live.copy_(memory.pristine)
+                memory.put_back()
             for item in self._inputs:
                 item.repair()
         # Not torch.manual_seed, which formats a stack trace for every kind of device that is not in use.
@@ -254,7 +261,7 @@ class SeededInputs:
     def _make(self, form: Form, draw: Draw | None, *, by_parts: bool = False) -> torch.Tensor:
         self._must_be_open("make")
         name = self._free_name(form.name)
-        tensor = self._allocate(form.shape, form.strides, form.dtype)
+        tensor = self._allocate(form.shape, form.strides, form.dtype, name=name)
         if tensor._is_view():  # noqa: SLF001 - torch has no public word for it
             # A view cannot be cut off from autograd again, should a launch write a result into it.
             tensor = placed(tensor.untyped_storage(), tensor)

@@ -76,9 +76,9 @@ class OpenCase:
             repeats: Launches of each candidate, alternating between the two poison patterns; at least 2.
             on_progress: Told the phase and the number of finished launches whenever a phase begins.
         """
-        self._spec = spec
-        self._case = case
-        self._device = device
+        self.spec = spec
+        self.case = case
+        self.device = device
         self._repeats = repeats
         self._on_progress = on_progress
         self._memory = Memory(device.torch_device)
@@ -89,7 +89,7 @@ class OpenCase:
             allocate=self._memory.allocate,
         )
         self._launch: Callable[..., Any] = _never
-        self._takes_config = False
+        self.takes_config = False
         self._phase: Phase = "inputs"
         self._launched = 0
         self._fixed: _Run | None = None
@@ -163,14 +163,38 @@ class OpenCase:
         """Return the bytes of the fixed launch."""
         return to_messages(self._fixed.outputs) if self._fixed is not None else []
 
+    def observed(self, config: Config | None) -> AbstractContextManager[Launches]:
+        """Return the context in which launches take the config; None is the fixed launch."""
+        if self.spec.kernel is None:
+            return nullcontext(Launches(kernel="", config=config))
+        return observed(
+            self.spec.kernel,
+            config,
+            fixed=self.spec.fixed,
+            force=not self.takes_config,
+            grid=self.spec.grid,
+            grid_independent=self.spec.grid_independent,
+            on_phase=self._enter,
+        )
+
+    @property
+    def output_bytes(self) -> int:
+        """Count the bytes that the fixed launch gave; 0 before the case was opened."""
+        return sum(output.tensor.numel() for output in self._fixed.outputs) if self._fixed is not None else 0
+
+    @property
+    def mutates(self) -> bool:
+        """Tell whether the fixed launch changes its inputs."""
+        return bool(self._mutated)
+
     def _build(self) -> None:
-        launch = self._spec.builder(self._case, self.inputs)
+        launch = self.spec.builder(self.case, self.inputs)
         if not callable(launch):
             raise InputError(
                 f"the builder returned {type(launch).__name__}, not a launch; end it with `return lambda: my_op(...)`"
             )
-        self._takes_config = _takes_config(launch)
-        if self._spec.kernel is None and not self._takes_config:
+        self.takes_config = _takes_config(launch)
+        if self.spec.kernel is None and not self.takes_config:
             raise InputError(
                 "without kernel= the launch must take the config: `return lambda config: my_op(..., config)`"
             )
@@ -183,11 +207,11 @@ class OpenCase:
             self.inputs.restore()
             self._memory.begin_launch()
             self._enter("run")
-            with self._observed(config) as launches:
+            with self.observed(config) as launches:
                 with self._memory.poisoned(pattern):
-                    returned = self._launch(config) if self._takes_config else self._launch()
-                self._device.synchronize()
-            if self._spec.kernel is not None:
+                    returned = self._launch(config) if self.takes_config else self._launch()
+                self.device.synchronize()
+            if self.spec.kernel is not None:
                 launches.prove()
             self._launched += 1
             changed = frozenset(item.name for item in self.inputs.changed())
@@ -198,19 +222,6 @@ class OpenCase:
                 [(item.name, item.tensor.grad) for item in self.inputs.tensors if item.tensor.grad is not None],
             )
             return _Run(outputs, launches.launches, changed)
-
-    def _observed(self, config: Config | None) -> AbstractContextManager[Launches]:
-        if self._spec.kernel is None:
-            return nullcontext(Launches(kernel="", config=config))
-        return observed(
-            self._spec.kernel,
-            config,
-            fixed=self._spec.fixed,
-            force=not self._takes_config,
-            grid=self._spec.grid,
-            grid_independent=self._spec.grid_independent,
-            on_phase=self._enter,
-        )
 
     def _check_damage(self, undeclared: frozenset[str]) -> None:
         """End the launch when guard bytes, or inputs that the fixed launch leaves alone, have changed."""
@@ -253,7 +264,7 @@ class OpenCase:
             outcome=outcome,
             reason=reason,
             phase=None if outcome == "qualified" else "compare",
-            evidence=("interpreted" if self._device.interpreted else "identical_bytes")
+            evidence=("interpreted" if self.device.interpreted else "identical_bytes")
             if outcome == "qualified"
             else None,
             detail=detail,
@@ -265,16 +276,16 @@ class OpenCase:
     def _is_fixed(self, launches: list[Launch], fixed: list[Launch]) -> bool:
         """Tell whether the candidate launched exactly what production launches; the interpreter does not know."""
         return (
-            not self._device.interpreted
+            not self.device.interpreted
             and bool(launches)
             and [launch.config for launch in launches] == [launch.config for launch in fixed]
         )
 
     def _excluded(self, config: Config) -> str:
-        if self._spec.exclude is None:
+        if self.spec.exclude is None:
             return ""
         try:
-            reason = self._spec.exclude(config, self._case)
+            reason = self.spec.exclude(config, self.case)
         except Exception as error:
             raise DeclarationError(f"exclude= raised {type(error).__name__}: {_first_line(error)}") from error
         return (
@@ -293,14 +304,14 @@ class OpenCase:
         except _LaunchFailed:
             raise
         except Exception as error:
-            if self._device.interpreted:  # its frames hold tensors, and a device has no memory to spare
+            if self.device.interpreted:  # its frames hold tensors, and a device has no memory to spare
                 self.last_error = error
             raise self._failure(error) from error
 
     def _failure(self, error: Exception) -> _LaunchFailed:
         failed = self._named(error)
         try:
-            self._device.synchronize()
+            self.device.synchronize()
         except Exception as sticky:  # noqa: BLE001 - whatever the driver reports
             told = classify(sticky, "run")
             reason = told[1] if told else _first_line(sticky)
@@ -314,7 +325,7 @@ class OpenCase:
             return _LaunchFailed("not_run", str(error), {})
         traceback = {"traceback": user_traceback(error)}
         if isinstance(error, MemoryError | torch.OutOfMemoryError):
-            self._device.release_memory()
+            self.device.release_memory()
             return _LaunchFailed("not_run", f"out of memory: {_first_line(error)}", {})
         if self._phase == "inputs":
             return _LaunchFailed(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from pytest_kernelqual.errors import KernelqualError
+from pytest_kernelqual.errors import KernelqualError, UnmeasurableError
 from pytest_kernelqual.launch import check_config, describe_kernel
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import (
@@ -10,6 +10,7 @@ from pytest_kernelqual.model.messages import (
     EnvironmentRead,
     Open,
     Opened,
+    OpenTiming,
     Output,
     Progress,
     ReadEnvironment,
@@ -17,15 +18,21 @@ from pytest_kernelqual.model.messages import (
     Refused,
     Reply,
     Request,
+    Sample,
+    Sampled,
+    TimingOpened,
     Tried,
     Try,
 )
 from pytest_kernelqual.model.outcome import Phase
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.model.spec import KernelSpec
+from pytest_kernelqual.on_device.arms import compare_arms
+from pytest_kernelqual.on_device.clocks import read_clocks
 from pytest_kernelqual.on_device.environment import Device, read_environment
 from pytest_kernelqual.on_device.loader import Loader
 from pytest_kernelqual.on_device.qualify import OpenCase
+from pytest_kernelqual.on_device.timing import Comparison, Ruler, probe_ruler
 
 
 class Server:
@@ -45,6 +52,9 @@ class Server:
         self._loader = Loader(settings, interpreted=self.device.interpreted)
         self.open_case: OpenCase | None = None
         self._spec: KernelSpec | None = None
+        self._stream = ""
+        self._comparison: Comparison | None = None
+        self._ruler: Ruler | None = None
 
     def answer(self, request: Request) -> Reply:
         """Answer one request; an error of ours is `Refused`."""
@@ -56,28 +66,36 @@ class Server:
     def _answer(self, request: Request) -> Reply:
         match request:
             case Describe():
-                return self._loader.describe(request.path)
+                reply: Reply = self._loader.describe(request.path)
             case ReadEnvironment():
-                seeds, repeats = self._settings.effort(self.device.kind)
-                return EnvironmentRead(
-                    environment=read_environment(self.device, self._settings, seeds=seeds, repeats=repeats)
-                )
+                reply = self._read_environment()
             case Open():
-                return self._open(request)
+                reply = self._open(request)
             case Try():
-                return self._try(Config(request.config))
+                reply = self._try(Config(request.config))
             case ReadOutput():
-                return Output(outputs=self._opened().output())
+                reply = Output(outputs=self._opened().output())
+            case OpenTiming():
+                reply = self._open_timing(request)
+            case Sample():
+                reply = self._sample(request.rounds)
+        return reply
+
+    def _read_environment(self) -> EnvironmentRead:
+        seeds, repeats = self._settings.effort(self.device.kind)
+        return EnvironmentRead(environment=read_environment(self.device, self._settings, seeds=seeds, repeats=repeats))
 
     def _open(self, request: Open) -> Opened:
+        self._comparison = None
         self.open_case = None  # frees the memory of the previous case first
         spec = self._loader.find(request.path, request.spec)
         _, repeats = self._settings.effort(self.device.kind, spec.seeds, spec.repeats)
         self._spec = spec
+        self._stream = f"{self._settings.seed}/{request.seed_index}/{request.spec}/{request.case}"
         self.open_case = OpenCase(
             spec,
             self._loader.find_case(spec, request.case),
-            stream=f"{self._settings.seed}/{request.seed_index}/{request.spec}/{request.case}",
+            stream=self._stream,
             device=self.device,
             repeats=repeats,
             on_progress=self._progress,
@@ -91,6 +109,40 @@ class Server:
             if problem:
                 return Tried(outcome="unsupported", reason=problem)
         return opened.attempt(config)
+
+    def _open_timing(self, request: OpenTiming) -> TimingOpened:
+        self._comparison = None
+        opened = self._opened()
+        if self.device.interpreted:
+            return TimingOpened(reason="no device: the interpreter is not timed")
+        if self._ruler is None:
+            self._ruler = probe_ruler()
+        try:
+            self._comparison = compare_arms(opened, request, self._ruler, stream=self._stream)
+        except UnmeasurableError as error:
+            return TimingOpened(reason=str(error))
+        plan = self._comparison.plan
+        return TimingOpened(
+            method=plan.method,
+            cache=plan.cache,
+            ring=plan.ring,
+            launches=plan.launches,
+            footprint_bytes=plan.footprint_bytes,
+            restored=plan.restored,
+            quantum_us=self._ruler.quantum_us,
+            empty_us=self._ruler.empty_us,
+        )
+
+    def _sample(self, rounds: int) -> Sampled:
+        if self._comparison is None:
+            raise KernelqualError("no comparison is open; this is a fault of the tool")
+        before = read_clocks(self.device)
+        try:
+            taken = [self._comparison.round() for _ in range(rounds)]
+        except UnmeasurableError as error:
+            return Sampled(rounds=[], reason=str(error))
+        clocks = [clock for clock in (before, read_clocks(self.device)) if clock is not None]
+        return Sampled(rounds=taken, clocks=clocks)
 
     def _opened(self) -> OpenCase:
         if self.open_case is None:

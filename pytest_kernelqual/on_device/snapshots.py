@@ -71,6 +71,13 @@ class Memory:
     live: torch.Tensor
     pristine: torch.Tensor
 
+    def put_back(self) -> None:
+        """Give the storage the bytes that it was frozen with."""
+        if self.live.device.type == "cpu":  # a plain copy: torch would wake all its threads for it
+            ctypes.memmove(self.live.data_ptr(), self.pristine.data_ptr(), self.pristine.numel())
+        else:
+            self.live.copy_(self.pristine)
+
     def must_stay(self) -> None:
         """Raise InputError where the storage is not where and as large as it was."""
         size = self.pristine.numel()

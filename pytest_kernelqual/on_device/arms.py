@@ -1,0 +1,51 @@
+"""From an open case to two arms that can be timed."""
+
+from functools import partial
+
+import torch
+
+from pytest_kernelqual.model.config import Config
+from pytest_kernelqual.model.messages import OpenTiming
+from pytest_kernelqual.on_device.inputs import SeededInputs
+from pytest_kernelqual.on_device.qualify import OpenCase
+from pytest_kernelqual.on_device.timing import Comparison, InputSet, Ruler
+
+
+def compare_arms(opened: OpenCase, request: OpenTiming, ruler: Ruler, *, stream: str) -> Comparison:
+    """Return the comparison that was asked for; UnmeasurableError when the launches cannot be timed.
+
+    Args:
+        opened: A case whose fixed launch qualified.
+        request: Which arms, and how long and on which cache to sample them.
+        ruler: Of this device.
+        stream: Names the seeds of the input sets.
+    """
+    device = opened.device
+
+    def allocate(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype, *, name: str) -> torch.Tensor:
+        del name
+        # As production does: guards would move tensors against each other.
+        return torch.empty_strided(shape, strides, dtype=dtype, device=device.torch_device)
+
+    def make_set(index: int) -> InputSet:
+        inputs = SeededInputs(
+            stream=f"{stream}/ring/{index}",
+            device=device.torch_device,
+            interpreted=device.interpreted,
+            allocate=allocate,
+        )
+        launch = opened.spec.builder(opened.case, inputs)
+        inputs.freeze(launch)
+        return InputSet(inputs, launch)
+
+    configs = [Config(arm) if arm is not None else None for arm in request.arms]
+    return Comparison(
+        make_set,
+        [partial(opened.observed, config) for config in configs],
+        arguments=[(config,) if opened.takes_config else () for config in configs],
+        ruler=ruler,
+        output_bytes=opened.output_bytes,
+        mutates=opened.mutates,
+        target_us=request.target_us,
+        cold=request.cold,
+    )

@@ -1,0 +1,48 @@
+"""Clocks, throttling and other processes of the device, where the driver's library tells."""
+
+import os
+from typing import Any
+
+import torch
+
+from pytest_kernelqual.model.messages import Clocks
+from pytest_kernelqual.on_device.environment import Device
+
+# Reasons that slow a busy device; idling and the application's own clock settings do not.
+_THROTTLING = {
+    0x4: "power cap",
+    0x8: "hardware slowdown",
+    0x20: "software thermal",
+    0x40: "hardware thermal",
+    0x80: "power brake",
+}
+
+
+def read_clocks(device: Device) -> Clocks | None:
+    """Return the state of an NVIDIA device, or None where it cannot be read."""
+    if device.kind != "cuda":
+        return None
+    try:
+        import pynvml  # noqa: PLC0415 - optional, extra `nvidia`
+
+        return _read(pynvml, device)
+    except Exception:  # noqa: BLE001 - no library, no permission, an unknown device: nothing is claimed then
+        return None
+
+
+def _read(nvml: Any, device: Device) -> Clocks:
+    nvml.nvmlInit()
+    handle = nvml.nvmlDeviceGetHandleByUUID(_uuid(device))
+    reasons = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
+    pids = {process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+    # In a container the driver tells pids of another namespace: ours is not among them, and nothing can be said.
+    foreign = len(pids - {os.getpid()}) if os.getpid() in pids else 0
+    return Clocks(
+        sm_mhz=nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
+        throttled=[name for bit, name in _THROTTLING.items() if reasons & bit],
+        foreign_processes=foreign,
+    )
+
+
+def _uuid(device: Device) -> str:
+    return f"GPU-{torch.cuda.get_device_properties(device.torch_device).uuid}"

@@ -1,0 +1,263 @@
+"""Time two arms of one case against each other: batched graph replays over a ring of input sets, interleaved."""
+
+import math
+import statistics
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from itertools import pairwise
+from typing import Any, Literal, NamedTuple
+
+import torch
+
+from pytest_kernelqual.errors import UnmeasurableError
+from pytest_kernelqual.on_device.inputs import SeededInputs
+
+Method = Literal["graph", "events"]
+Cache = Literal["cold", "warm"]
+
+MOST_SETS = 1024
+_L2_FACTOR = 2
+_MOST_RING_BYTES = 8 << 30
+_QUANTA = 100
+_EMPTY_INTERVALS = 20
+_PROBES = 200
+_MOST_LAUNCHES = 20_000
+_SPIN_CYCLES = 30_000
+# About 2 ms, in which the host queues a handful of launches.
+_ROUGH_SPIN_CYCLES = 4_000_000
+# Readings are floats: steps below this are rounding.
+_LEAST_STEP_US = 1e-3
+_MOST_SPIN_CYCLES = 100_000_000
+
+
+class Ruler(NamedTuple):
+    """What the events of this device can tell, in microseconds."""
+
+    quantum_us: float
+    """Smallest step between two readings."""
+    empty_us: float
+    """Median reading of an interval with nothing in it."""
+
+    def shortest_us(self) -> float:
+        """Return how long a sample must be at least."""
+        return max(_QUANTA * self.quantum_us, _EMPTY_INTERVALS * self.empty_us)
+
+
+class InputSet(NamedTuple):
+    """One set of the ring: inputs and the launch that uses them."""
+
+    inputs: SeededInputs
+    launch: Callable[..., Any]
+
+
+class Plan(NamedTuple):
+    """How the samples of a comparison are taken."""
+
+    method: Method
+    cache: Cache
+    ring: int
+    """Input sets that are gone through in turn."""
+    launches: int
+    """Launches of one sample."""
+    footprint_bytes: int
+    """Bytes that one launch reads and writes at most."""
+    restored: bool
+    """Inputs are put back before each sample, outside of what is timed."""
+
+
+def probe_ruler() -> Ruler:
+    """Measure event quantum and empty interval on the current stream."""
+    pairs = [_interval() for _ in range(_PROBES)]
+    _spin(_SPIN_CYCLES)
+    for begin, end in pairs:
+        begin.record()
+        end.record()
+    torch.cuda.synchronize()
+    readings = sorted({round(begin.elapsed_time(end) * 1e3, 4) for begin, end in pairs})
+    steps = [after - before for before, after in pairwise(readings) if after - before > _LEAST_STEP_US]
+    median = statistics.median(begin.elapsed_time(end) * 1e3 for begin, end in pairs)
+    return Ruler(quantum_us=min(steps, default=0.5), empty_us=median)
+
+
+class Comparison:
+    """Two arms on one ring of input sets, ready to be sampled."""
+
+    def __init__(
+        self,
+        make_set: Callable[[int], InputSet],
+        arms: Sequence[Callable[[], AbstractContextManager[Any]]],
+        *,
+        ruler: Ruler,
+        arguments: Sequence[tuple[Any, ...]],
+        output_bytes: int,
+        mutates: bool,
+        target_us: float,
+        cold: bool,
+    ) -> None:
+        """Build the ring, choose how to sample, and capture both arms.
+
+        Args:
+            make_set: Builds the i-th input set.
+            arms: Makes the context under which each arm launches.
+            ruler: Of this device.
+            arguments: Arguments of each arm's launch: empty, or the config.
+            output_bytes: Bytes that one launch returns.
+            mutates: Whether launches change their inputs, which are then restored before each sample.
+            target_us: How long one sample should take.
+            cold: Whether the inputs should come from memory and not from the L2 cache.
+
+        Raises:
+            UnmeasurableError: The launch waits for the device, or cannot be repeated.
+        """
+        self._arms = arms
+        self._arguments = arguments
+        self._ruler = ruler
+        first = make_set(0)
+        footprint = _input_bytes(first.inputs) + output_bytes
+        self._sets = [first]
+        for arm in range(len(arms)):
+            self._warm_up(arm, first)
+        time_us = min(self._rough_time_us(arm, first, mutates=mutates) for arm in range(len(arms)))
+        ring, cache = _ring_size(footprint, cold=cold)
+        sample_us = max(target_us, ruler.shortest_us())
+        launches = min(max(math.ceil(sample_us / time_us), ring), _MOST_LAUNCHES)
+        if mutates:
+            ring = min(max(ring, launches), MOST_SETS, max(1, _MOST_RING_BYTES // max(footprint, 1)))
+            launches = ring
+        self._sets += [make_set(index) for index in range(1, ring)]
+        self._mutates = mutates
+        self._graphs: list[torch.cuda.CUDAGraph] = []
+        self._spin_cycles = _SPIN_CYCLES
+        method: Method = "graph" if self._capture(launches) else "events"
+        if method == "events":
+            launches = min(launches, 2_000)
+        self.plan = Plan(method, cache, ring, launches, footprint, mutates)
+
+    def round(self) -> list[float]:
+        """Return one round: microseconds per launch of the samples A, B, B, A."""
+        marks = [self._sample(arm) for arm in (0, 1, 1, 0)]
+        torch.cuda.synchronize()
+        return [begin.elapsed_time(end) * 1e3 / self.plan.launches for begin, end in marks]
+
+    def _sample(self, arm: int) -> tuple[torch.cuda.Event, torch.cuda.Event]:
+        if self._mutates:
+            for made in self._sets:
+                made.inputs.restore()
+        begin, end = _interval()
+        if self.plan.method == "graph":
+            # The spin keeps the device busy until the replay is queued, so that the interval holds no host time.
+            _spin(_SPIN_CYCLES)
+            begin.record()
+            self._graphs[arm].replay()
+            end.record()
+            return begin, end
+        return self._sample_by_events(arm, begin, end)
+
+    def _sample_by_events(
+        self, arm: int, begin: torch.cuda.Event, end: torch.cuda.Event
+    ) -> tuple[torch.cuda.Event, torch.cuda.Event]:
+        """Queue all launches behind a spin that outlasts the host; repeat with a longer one where it did not."""
+        while True:
+            torch.cuda.synchronize()
+            _spin(self._spin_cycles)
+            begin.record()
+            with self._arms[arm]():
+                for index in range(self.plan.launches):
+                    self._call(arm, self._sets[index % len(self._sets)])
+            end.record()
+            if not begin.query():  # type: ignore[no-untyped-call]
+                return begin, end
+            self._spin_cycles *= 4
+            if self._spin_cycles > _MOST_SPIN_CYCLES:
+                raise UnmeasurableError("host too slow: launches cannot be queued ahead of the device")
+
+    def _capture(self, launches: int) -> bool:
+        """Capture each arm; the second takes the memory of the first, so that both write the same output buffers."""
+        pool = torch.cuda.graph_pool_handle()
+        for arm in range(len(self._arms)):
+            graph = torch.cuda.CUDAGraph()
+            kept = []
+            try:
+                with self._arms[arm](), torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+                    # Outputs are kept until the end, so that each launch of the ring writes a buffer of its own.
+                    kept = [self._call(arm, self._sets[index % len(self._sets)]) for index in range(launches)]
+            except RuntimeError:
+                self._graphs.clear()
+                torch.cuda.synchronize()
+                return False
+            del kept
+            self._graphs.append(graph)
+        for graph in self._graphs:  # the first replay uploads the graph
+            graph.replay()
+        torch.cuda.synchronize()
+        return True
+
+    def _call(self, arm: int, made: InputSet) -> Any:
+        for item in made.inputs.tensors:
+            if item.requires_grad:
+                item.tensor.grad = None  # production accumulates into it; each launch must begin alike
+        return made.launch(*self._arguments[arm])
+
+    def _warm_up(self, arm: int, made: InputSet) -> None:
+        """Launch once to compile and to let libraries set themselves up, and once to see whether the host waits."""
+        for mode in ("default", "error"):
+            made.inputs.restore()
+            torch.cuda.synchronize()
+            torch.cuda.set_sync_debug_mode(mode)
+            try:
+                with self._arms[arm]():
+                    self._call(arm, made)
+            except RuntimeError as error:
+                if "synchroniz" not in str(error):
+                    raise
+                reason = str(error).splitlines()[0]
+                raise UnmeasurableError(f"host sync: the launch waits for the device ({reason})") from None
+            finally:
+                torch.cuda.set_sync_debug_mode("default")
+            torch.cuda.synchronize()
+
+    def _rough_time_us(self, arm: int, made: InputSet, *, mutates: bool) -> float:
+        """Return the time of a launch to within what a handful of them shows."""
+        begin, end = _interval()
+        repeats = 1 if mutates else 10
+        best = math.inf
+        for _ in range(3):
+            made.inputs.restore()
+            torch.cuda.synchronize()
+            _spin(_ROUGH_SPIN_CYCLES)
+            begin.record()
+            with self._arms[arm]():
+                for _ in range(repeats):
+                    self._call(arm, made)
+            end.record()
+            torch.cuda.synchronize()
+            best = min(best, begin.elapsed_time(end) * 1e3 / repeats)
+        return max(best - self._ruler.empty_us / repeats, 0.5)
+
+
+def l2_bytes() -> int:
+    """Return the size of the L2 cache of the current device."""
+    return int(torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size)
+
+
+def _ring_size(footprint: int, *, cold: bool) -> tuple[int, Cache]:
+    """Return how many input sets evict each other from L2, or one set and "warm" where too many would be needed."""
+    if not cold:
+        return 1, "warm"
+    needed = math.ceil(_L2_FACTOR * l2_bytes() / max(footprint, 1))
+    return (max(needed, 1), "cold") if needed <= MOST_SETS else (1, "warm")
+
+
+def _input_bytes(inputs: SeededInputs) -> int:
+    return sum(item.pristine.numel() * item.pristine.element_size() for item in inputs.tensors)
+
+
+def _spin(cycles: int) -> None:
+    """Queue torch's own bounded spin kernel."""
+    torch.cuda._sleep(cycles)  # type: ignore[no-untyped-call]  # noqa: SLF001 - there is no public name
+
+
+def _interval() -> tuple[torch.cuda.Event, torch.cuda.Event]:
+    """Return two events that can be timed against each other."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    return begin, end
