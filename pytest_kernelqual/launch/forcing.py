@@ -158,7 +158,8 @@ class _Observation:
                     self._note(frame, self.signature.bound(args, keywords))
                     args, keywords = self.signature.replaced(args, keywords, aside)
                     rest = Config({name: v for name, v in self.forced.items() if name not in aside})
-                    chosen = tuning.forced_config(tuner, rest, base or tuner.configs[0])
+                    changed = base or tuning.first_config(tuner, args, keywords)
+                    chosen = tuning.forced_config(tuner, rest, changed)
                 if self.force or base:
                     tuning.require_kept(tuner, chosen, args, keywords)
                 return tuning.run_steadily(tuner, chosen, args, keywords)
