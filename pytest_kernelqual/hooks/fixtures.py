@@ -6,14 +6,16 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from pytest_kernelqual.errors import DeclarationError
+from pytest_kernelqual.errors import DeclarationError, KernelqualError
 from pytest_kernelqual.hooks.item_report import attach
 from pytest_kernelqual.hooks.planning import kernel_nodeid
 from pytest_kernelqual.hooks.progress import Progress
 from pytest_kernelqual.hooks.run import TARGET, Declared, Run, Target
+from pytest_kernelqual.judge.verdict import candidate_fails
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import CandidateInfo, InputInfo, OutputBytes
 from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, FixedRecord, KernelRecord
+from pytest_kernelqual.model.values import shown
 from pytest_kernelqual.report.text import failure_text
 from pytest_kernelqual.session import CaseSession
 
@@ -62,9 +64,11 @@ class ItemSession:
         self._target = target
         self.shown = progress
         self._record: CaseRecord | None = None
+        spec = target.declared.spec
         self.case = CaseSession(
             target.declared.path,
-            target.declared.spec,
+            # A hand-written test records the configs that it qualifies, declared or not, and no others.
+            spec if _made_by_us(item) else structs.replace(spec, candidates=[]),
             target.case,
             device=run.device,
             settings=run.settings,
@@ -76,20 +80,33 @@ class ItemSession:
         self._run.environment()
         record = self.case.run()
         self._record = record
-        if not record.passed:
-            error = self._run.device.last_error
-            if error is not None:
-                raise error  # in-process: a debugger wants the frames of the kernel, not ours
-            pytest.fail(failure_text(record), pytrace=False)
+        if record.passed:
+            return
+        told = failure_text(record)
+        error = self._run.device.last_error
+        if error is not None and not any(candidate_fails(item, screen=None) for item in record.candidates):
+            # In-process, and no comparison failed: a debugger wants the frames of the launch, and not ours.
+            error.add_note(told)
+            raise error
+        traceback = record.fixed.detail.get("traceback", "")
+        pytest.fail(f"{told}\n{traceback}".rstrip(), pytrace=False)
 
     def qualify(self, config: Config) -> CandidateRecord:
         """Qualify one config for a hand-written test."""
         if not isinstance(config, Config):
-            raise TypeError(f"qualify() takes a Config, not {config!r}")
+            raise TypeError(f"qualify() takes a Config, not {shown(config)}")
         problem = config.problem()
         if problem:
             raise DeclarationError(problem)
         return self.case.qualify(CandidateInfo(id=config.id, config=dict(config), program=config.id))
+
+    def fixed_output(self) -> list[OutputBytes]:
+        """Return the fixed launch's outputs; KernelqualError, shown at the test's own line, when there is none."""
+        __tracebackhide__ = True
+        try:
+            return self.case.fixed_output()
+        except KernelqualError as error:
+            raise error.with_traceback(None) from None
 
     def kernel_record(self) -> KernelRecord:
         """Return the item's record as it stands."""
@@ -157,7 +174,7 @@ class Fixtures:
     def fixed_launch(self, kernelqual_session: ItemSession) -> Callable[[], list[OutputBytes]]:
         """A function that returns the fixed launch's outputs as host bytes."""
         self._run.environment()
-        return kernelqual_session.case.fixed_output
+        return kernelqual_session.fixed_output
 
     @pytest.fixture
     def seeded(self, kernelqual_session: ItemSession) -> Seeds:
@@ -170,7 +187,7 @@ class Fixtures:
         if isinstance(given, Target):
             return given
         problem = getattr(given, "problem", None) or (
-            "this test asks for a kernelqual fixture and has no marker; add @pytest.mark.kernelqual(spec)"
+            "this test has no case: mark it @pytest.mark.kernelqual(spec), and take the fixtures as arguments"
         )
         pytest.fail(problem, pytrace=False)
 

@@ -1,5 +1,6 @@
 """What one pytest process of a run holds: settings, its device, what it described, its journal."""
 
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -44,6 +45,7 @@ class Run:
         self.started_at = datetime.now(UTC)
         self.plan: Plan | None = None
         self._device: Device | None = None
+        self._import_path: list[str] = []
         self._described: dict[str, Described] = {}
         self._journal: Journal | None = None
         self._environment: Environment | None = None
@@ -77,6 +79,7 @@ class Run:
     def device(self) -> Device:
         """Return the device, not yet started."""
         if self._device is None:
+            self._import_path = [*sys.path]
             in_process = self.settings.in_process
             self._device = InProcessDevice(self.settings) if in_process else DeviceProcess(self.settings)
         return self._device
@@ -85,7 +88,13 @@ class Run:
         """Return what a spec file declares; a file that takes the device process down is described as a problem."""
         key = str(path)
         if key not in self._described:
-            self._described[key] = self._describe(key)
+            described = self._describe(key)
+            if described.problem and self._device is not None and self._import_path != sys.path:
+                # A conftest.py collected meanwhile may have told where the file's imports are.
+                self._device.close()
+                self._import_path = [*sys.path]
+                described = self._describe(key)
+            self._described[key] = described
         return self._described[key]
 
     def _describe(self, path: str) -> Described:

@@ -36,7 +36,7 @@ class Loader:
         except KeyboardInterrupt:  # in the pytest process it is a person's
             raise
         except BaseException as error:  # noqa: BLE001 - a spec file may raise anything, pytest.skip() and exit() too
-            return Described(module=Path(path).stem, problem=f"cannot import {path}\n{user_traceback(error)}")
+            return Described(module=Path(path).stem, problem=_import_problem(path, error))
         specs = [self._describe_spec(spec, module) for spec in _specs(module)]
         if not specs:
             problem = f"{path} declares no spec; decorate a builder with @kernel_spec(...) or rename the file"
@@ -48,7 +48,7 @@ class Loader:
         try:
             module = self._module(path)
         except (Exception, SystemExit) as error:  # it was described in another process, where it could be imported
-            raise DeclarationError(f"cannot import {path} again\n{user_traceback(error)}") from error
+            raise DeclarationError(_import_problem(path, error)) from error
         spec = module.__dict__.get(name)
         if not isinstance(spec, KernelSpec):
             names = ", ".join(spec.name for spec in _specs(module)) or "none"
@@ -275,6 +275,12 @@ def _same(module: ModuleType, path: Path) -> ModuleType:
             f"{module.__name__} is {found}, not {path}: two files of one name; rename one or add __init__.py"
         )
     return module
+
+
+def _import_problem(path: str, error: BaseException) -> str:
+    """Tell in the first line what happened, and below it where in the user's code."""
+    told = traceback.format_exception_only(error)[-1].strip()
+    return encodable(f"cannot import {path}: {told.splitlines()[0]}\n{user_traceback(error)}")
 
 
 def user_traceback(error: BaseException) -> str:

@@ -208,7 +208,8 @@ def _problems(kernels: Iterable[KernelRecord]) -> Iterator[_Entry]:
 
 def _fixed_failures(kernels: Iterable[KernelRecord]) -> Iterator[_Entry]:
     for kernel, case in _cases(kernels):
-        if case.fixed.outcome != "qualified":
+        # A hand-written test may pass without any launch.
+        if case.fixed.outcome != "qualified" and not case.passed:
             yield _entry(kernel, case, "", case.fixed.outcome, explanation(case.fixed))
 
 
