@@ -35,7 +35,8 @@ class SessionFolder:
 
     def release(self, *, keep: bool) -> None:
         """Give the folder up; it is removed unless it holds records that stand nowhere else."""
-        if not (keep and (self.path / PLAN_FILE).exists()):
+        recorded = any(journal.stat().st_size for journal in self.path.glob("*.jsonl"))
+        if not (keep and recorded):
             shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._descriptor)
 

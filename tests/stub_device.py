@@ -1,0 +1,135 @@
+"""A device process without torch, for tests of everything around it: load with `-p stub_device`.
+
+The device process, its death, its log and its channel are real; only the kernels are not.
+A spec file is one literal: `{spec: {"cases": [id, ...], "candidates": {id: steps}}}`.
+Steps are words such as "qualified mismatch": what happens when the candidate is tried, an outcome last.
+"""
+
+import ast
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from pytest_kernelqual.model.messages import (
+    CandidateInfo,
+    CaseInfo,
+    Describe,
+    Described,
+    EnvironmentRead,
+    Hello,
+    Open,
+    Opened,
+    Output,
+    Progress,
+    ReadEnvironment,
+    ReadOutput,
+    Reply,
+    Request,
+    SpecInfo,
+    Tried,
+    Try,
+)
+from pytest_kernelqual.model.outcome import Outcome
+from pytest_kernelqual.model.record import DeviceDescriptor, Environment
+from pytest_kernelqual.model.settings import Settings
+from pytest_kernelqual.on_device import main as device_main
+from pytest_kernelqual.processes import device_process
+
+# The sleep of a kernel that never returns.
+FOREVER_S = 3600
+
+
+def pytest_configure() -> None:
+    """Have device processes run this module."""
+    here = str(Path(__file__).parent)
+    device_process._BOOTSTRAP = (
+        f"import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); sys.path.insert(0, {here!r}); "
+        "import stub_device; stub_device.main()"
+    )
+
+
+def main() -> None:
+    """Run the device process with the stub in place of torch."""
+    device_main.prepare = _prepare  # type: ignore[assignment]
+    device_main.main()
+
+
+def _prepare(settings: Settings, send: Callable[[Reply], None]) -> tuple["StubServer", Hello]:
+    devices = os.environ.get("STUB_DEVICES", "").split()
+    kind: Literal["cuda", "interpreter"] = "cuda" if devices else "interpreter"
+    return StubServer(settings, send, kind), Hello(kind=kind, devices=devices)
+
+
+class StubServer:
+    """Answer as the real server does."""
+
+    def __init__(
+        self, settings: Settings, send: Callable[[Reply], None], kind: Literal["cuda", "interpreter"]
+    ) -> None:
+        """Keep what is needed to answer."""
+        self._settings = settings
+        self._send = send
+        self._kind: Literal["cuda", "interpreter"] = kind
+        self._steps: dict[str, str] = {}
+
+    def answer(self, request: Request) -> Reply:
+        """Answer one request."""
+        match request:
+            case Describe():
+                return Described(module=Path(request.path).stem, specs=list(map(_spec, *_specs(request.path))))
+            case ReadEnvironment():
+                descriptor = DeviceDescriptor(kind=self._kind, name="stub", architecture="stub")
+                return EnvironmentRead(environment=Environment(device=descriptor, seed=self._settings.seed))
+            case Open():
+                self._steps = ast.literal_eval(Path(request.path).read_text())[request.spec]["candidates"]
+                return Opened(outcome="qualified", output=f"sha256:{request.case}", launches=3)
+            case Try():
+                return self._try(self._steps[str(request.config["C"])])
+            case ReadOutput():
+                return Output(outputs=[])
+
+    def _try(self, steps: str) -> Tried:
+        self._send(Progress(phase="run"))
+        *before, last = steps.split()
+        for step in before:
+            _do(step)
+        if last not in get_args(Outcome):
+            _do(last)
+        detail: dict[str, Any] = {"visible": os.environ.get("CUDA_VISIBLE_DEVICES")} if self._kind == "cuda" else {}
+        evidence = "interpreted" if last == "qualified" else None
+        return Tried(outcome=last, reason=f"stub {last}", evidence=evidence, detail=detail, launches=2)  # type: ignore[arg-type]
+
+
+def _specs(path: str) -> tuple[list[str], list[dict[str, Any]]]:
+    declared: dict[str, dict[str, Any]] = ast.literal_eval(Path(path).read_text())
+    return list(declared), list(declared.values())
+
+
+def _spec(name: str, declared: dict[str, Any]) -> SpecInfo:
+    cases = [CaseInfo(id=id_, axes={"n": id_}, key={}) for id_ in declared["cases"]]
+    candidates = [CandidateInfo(id=id_, config={"C": id_}, program=id_) for id_ in declared["candidates"]]
+    return SpecInfo(name=name, line=1, cases=cases, candidates=candidates, problem=declared.get("problem", ""))
+
+
+def _do(step: str) -> None:
+    """Do what one word says."""
+    word, _, value = step.partition(":")
+    match word:
+        case "print":
+            print(value.encode().decode("unicode_escape"), flush=True)  # noqa: T201 - into the device process's log
+        case "touch":
+            Path(value).touch()
+        case "remove":
+            Path(value).unlink()
+        case "hang":
+            time.sleep(FOREVER_S)
+        case "abort":
+            os.abort()
+        case "kill_owner":
+            os.kill(os.getppid(), signal.SIGKILL)
+            time.sleep(FOREVER_S)
+        case _:
+            raise ValueError(f"no step {step!r}")
