@@ -85,7 +85,9 @@ class ItemSession:
         told = failure_text(record)
         error = self._run.device.last_error
         if error is not None and not any(candidate_fails(item, screen=None) for item in record.candidates):
-            # In-process, and no comparison failed: a debugger wants the frames of the launch, and not ours.
+            # In-process, and no comparison failed: a debugger wants the frames of the kernel, and not ours.
+            while type(error).__module__.startswith("triton.") and error.__cause__ is not None:
+                error = error.__cause__  # what the interpreter wrapped
             error.add_note(told)
             raise error
         traceback = record.fixed.detail.get("traceback", "")
