@@ -1,7 +1,7 @@
 """Force a config onto the launches of a Triton kernel, prove that they carried it, and name how a launch failed."""
 
 from pytest_kernelqual.launch.failures import classify
-from pytest_kernelqual.launch.forcing import observed
+from pytest_kernelqual.launch.forcing import observed, pinned
 from pytest_kernelqual.launch.kernels import KernelInfo, check_config, describe_kernel, interpreted, is_kernel
 from pytest_kernelqual.launch.proof import Launch, Launches
 
@@ -15,4 +15,5 @@ __all__ = [
     "interpreted",
     "is_kernel",
     "observed",
+    "pinned",
 ]

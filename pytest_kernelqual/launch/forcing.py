@@ -70,6 +70,23 @@ def observed(
         yield observation.log
 
 
+@contextmanager
+def pinned() -> Iterator[None]:
+    """Pin every autotuned kernel that is launched inside the block to its first config, as beside a forced kernel."""
+    with ExitStack() as undo:
+        for cls in _defining(Autotuner, "run"):
+            _patch(undo, cls, "run", _run_pinned)
+        yield
+
+
+def _run_pinned(tuner: Any, *args: Any, **keywords: Any) -> Any:
+    before = {name: vars(tuner).get(name) for name in ("nargs", "best_config")}
+    try:
+        return tuning.run_pinned(tuner, args, keywords)
+    finally:
+        vars(tuner).update(before)
+
+
 @dataclass
 class _Frame:
     """One launch on its way through the wrappers of the kernel."""

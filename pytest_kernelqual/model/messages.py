@@ -48,17 +48,19 @@ class ReadOutput(Struct, frozen=True, tag=True, kw_only=True):
 
 
 class OpenTiming(Struct, frozen=True, tag=True, kw_only=True):
-    """Get ready to time two arms of the open case against each other: compile, build the input sets, capture."""
+    """Get ready to time arms of the open case against each other: compile, build the input sets, capture."""
 
-    arms: tuple[dict[str, Scalar] | None, dict[str, Scalar] | None]
-    """Configs of A and B; None is the fixed launch."""
+    arms: list[dict[str, Scalar] | None]
+    """Configs; None is the fixed launch; the same one twice is timed against itself."""
     target_us: float
     cold: bool = True
 
 
 class Sample(Struct, frozen=True, tag=True, kw_only=True):
-    """Take rounds of the open comparison; nothing is compiled meanwhile."""
+    """Take rounds of two of the open arms, by index; nothing is compiled meanwhile."""
 
+    first: int
+    second: int
     rounds: int
 
 

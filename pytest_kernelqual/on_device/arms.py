@@ -1,4 +1,4 @@
-"""From an open case to two arms that can be timed."""
+"""From an open case to arms that can be timed against each other."""
 
 from functools import partial
 

@@ -142,7 +142,9 @@ class _Checked(msgspec.Struct, frozen=True):
         notes = []
         if info.configs:
             fixed, how = (
-                (spec.fixed, "named by the spec") if spec.fixed else (info.configs[0], "the first of its configs")
+                (spec.fixed, "named by the spec")
+                if spec.fixed
+                else (info.configs[0], "the first of its configs that pruning keeps")
             )
             notes.append(f"fixed launch of the autotuned {info.name}: {fixed.id} ({how})")
         return cls(tuple(candidates), info, notes)

@@ -14,11 +14,10 @@ from torch import Tensor
 
 from pytest_kernelqual.errors import InputError
 from pytest_kernelqual.model.messages import OutputBytes
+from pytest_kernelqual.on_device.digests import material
 from pytest_kernelqual.on_device.element_types import as_bits
 from pytest_kernelqual.on_device.guards import fill_elements, no_torch_function
 from pytest_kernelqual.on_device.memory import plain_allocations
-
-_HOST_CHUNK_BYTES = 64 << 20
 
 
 @dataclasses.dataclass(frozen=True, slots=True, eq=False)
@@ -91,9 +90,7 @@ def digest(outputs: list[Output]) -> str:
     for output in outputs:
         header = [output.name, output.shape, output.dtype, output.strides, output.tensor.numel()]
         sha256.update(json.dumps(header).encode())
-        for start in range(0, output.tensor.numel(), _HOST_CHUNK_BYTES):
-            host = output.tensor[start : start + _HOST_CHUNK_BYTES].cpu()
-            sha256.update((ctypes.c_char * host.numel()).from_address(host.data_ptr()))
+        sha256.update(material(output.tensor))
     return "sha256:" + sha256.hexdigest()
 
 

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -16,7 +16,7 @@ from pytest_kernelqual.errors import (
 )
 from pytest_kernelqual.judge.baseline import FixedFacts, judge_fixed
 from pytest_kernelqual.judge.candidate import CandidateFacts, judge_candidate
-from pytest_kernelqual.launch import Launch, Launches, classify, observed
+from pytest_kernelqual.launch import Launch, Launches, classify, observed, pinned
 from pytest_kernelqual.model.case import Case
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import Opened, OutputBytes, Tried
@@ -166,7 +166,7 @@ class OpenCase:
     def observed(self, config: Config | None) -> AbstractContextManager[Launches]:
         """Return the context in which launches take the config; None is the fixed launch."""
         if self.spec.kernel is None:
-            return nullcontext(Launches(kernel="", config=config))
+            return _pinned(Launches(kernel="", config=config))
         return observed(
             self.spec.kernel,
             config,
@@ -337,6 +337,12 @@ class OpenCase:
         return _LaunchFailed(
             "launch_error", f"the launch raised {type(error).__name__}: {_first_line(error)}", traceback
         )
+
+
+@contextmanager
+def _pinned(launches: Launches) -> Iterator[Launches]:
+    with pinned():
+        yield launches
 
 
 def _takes_config(launch: Callable[..., Any]) -> bool:

@@ -78,7 +78,7 @@ class Server:
             case OpenTiming():
                 reply = self._open_timing(request)
             case Sample():
-                reply = self._sample(request.rounds)
+                reply = self._sample(request)
         return reply
 
     def _read_environment(self) -> EnvironmentRead:
@@ -133,12 +133,12 @@ class Server:
             empty_us=self._ruler.empty_us,
         )
 
-    def _sample(self, rounds: int) -> Sampled:
+    def _sample(self, request: Sample) -> Sampled:
         if self._comparison is None:
             raise KernelqualError("no comparison is open; this is a fault of the tool")
         before = read_clocks(self.device)
         try:
-            taken = [self._comparison.round() for _ in range(rounds)]
+            taken = self._comparison.rounds(request.first, request.second, request.rounds)
         except UnmeasurableError as error:
             return Sampled(rounds=[], reason=str(error))
         clocks = [clock for clock in (before, read_clocks(self.device)) if clock is not None]

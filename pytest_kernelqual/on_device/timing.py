@@ -1,4 +1,4 @@
-"""Time two arms of one case against each other: batched graph replays over a ring of input sets, interleaved."""
+"""Time arms of one case against each other: batched graph replays over a ring of input sets, interleaved."""
 
 import math
 import statistics
@@ -80,7 +80,7 @@ def probe_ruler() -> Ruler:
 
 
 class Comparison:
-    """Two arms on one ring of input sets, ready to be sampled."""
+    """Arms on one ring of input sets, ready to be sampled."""
 
     def __init__(
         self,
@@ -94,7 +94,7 @@ class Comparison:
         target_us: float,
         cold: bool,
     ) -> None:
-        """Build the ring, choose how to sample, and capture both arms.
+        """Build the ring, choose how to sample, and capture every arm.
 
         Args:
             make_set: Builds the i-th input set.
@@ -133,11 +133,22 @@ class Comparison:
             launches = min(launches, 2_000)
         self.plan = Plan(method, cache, ring, launches, footprint, mutates)
 
-    def round(self) -> list[float]:
-        """Return one round: microseconds per launch of the samples A, B, B, A."""
-        marks = [self._sample(arm) for arm in (0, 1, 1, 0)]
+    def rounds(self, first: int, second: int, count: int) -> list[list[float]]:
+        """Return rounds of arm A (`first`) and arm B (`second`): four samples, in microseconds per launch, as A, B, B, A.
+
+        Every other round is taken as B, A, A, B, so that the place within a round favours neither arm.
+        All are queued before the first is read: a device that idles between samples runs the next one differently.
+        """
+        for arm in (first, second):
+            self._sample(arm)
+        abba, baab = (first, second, second, first), (second, first, first, second)
+        marks = [[self._sample(arm) for arm in (baab if turn % 2 else abba)] for turn in range(count)]
         torch.cuda.synchronize()
-        return [begin.elapsed_time(end) * 1e3 / self.plan.launches for begin, end in marks]
+        taken = []
+        for turn, four in enumerate(marks):
+            told = [begin.elapsed_time(end) * 1e3 / self.plan.launches for begin, end in four]
+            taken.append([told[1], told[0], told[3], told[2]] if turn % 2 else told)
+        return taken
 
     def _sample(self, arm: int) -> tuple[torch.cuda.Event, torch.cuda.Event]:
         if self._mutates:
@@ -172,7 +183,7 @@ class Comparison:
                 raise UnmeasurableError("host too slow: launches cannot be queued ahead of the device")
 
     def _capture(self, launches: int) -> bool:
-        """Capture each arm; the second takes the memory of the first, so that both write the same output buffers."""
+        """Capture each arm; each takes the memory of the one before, so that all write the same output buffers."""
         pool = torch.cuda.graph_pool_handle()
         for arm in range(len(self._arms)):
             graph = torch.cuda.CUDAGraph()
