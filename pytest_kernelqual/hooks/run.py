@@ -8,6 +8,7 @@ import pytest
 from msgspec import Struct, structs
 
 from pytest_kernelqual.errors import DeviceProcessError, DocumentError, KernelqualError
+from pytest_kernelqual.hooks.spec_files import import_root
 from pytest_kernelqual.model.messages import CaseInfo, Describe, Described, EnvironmentRead, ReadEnvironment, SpecInfo
 from pytest_kernelqual.model.record import Environment
 from pytest_kernelqual.model.settings import Settings
@@ -95,7 +96,23 @@ class Run:
                 self._import_path = [*sys.path]
                 described = self._describe(key)
             self._described[key] = described
+            self._take_import_root(path)
         return self._described[key]
+
+    def _take_import_root(self, path: Path) -> None:
+        """Put the file's folder on this process's import path too, as pytest does for a file that it imports.
+
+        Files below may import from it, and a device process that is started again must find the same modules.
+        """
+        root, mode = str(import_root(path)), self.settings.import_mode
+        if self.settings.in_process or mode == "importlib":
+            return
+        if mode == "prepend" and sys.path[:1] != [root]:
+            sys.path.insert(0, root)
+            self._import_path.insert(0, root)
+        elif root not in sys.path:
+            sys.path.append(root)
+            self._import_path.append(root)
 
     def _describe(self, path: str) -> Described:
         limits = Limits(self.settings.start_timeout_s, 0, 0)

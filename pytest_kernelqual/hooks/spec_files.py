@@ -23,3 +23,11 @@ def named_spec_files(arguments: Sequence[str], patterns: Sequence[str]) -> list[
     """Return the spec files among paths and node ids of a command line, each once."""
     paths = [argument.partition("::")[0] for argument in arguments]
     return list(dict.fromkeys(path for path in paths if is_spec_file(Path(path), patterns)))
+
+
+def import_root(path: Path) -> Path:
+    """Return the folder from which pytest imports a file: the first one upwards that is no package."""
+    root = path.parent
+    while (root / "__init__.py").is_file():
+        root = root.parent
+    return root
