@@ -1,1 +1,1 @@
-"""What `committed_configs/` holds: its files, the reasons to refuse one, and the token of what they were chosen from."""
+"""What `committed_configs/` holds: its files, the reasons to refuse one, the token of what they were chosen from."""

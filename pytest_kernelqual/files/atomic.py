@@ -9,6 +9,9 @@ from pytest_kernelqual.errors import DocumentError
 
 PathText = str | os.PathLike[str]
 
+TEMPORARY_FILES = ".kernelqual-*.tmp"
+"""Pattern of the names of files that are being written; one that was killed leaves its own behind."""
+
 _ANY_WRITE = stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -41,7 +44,7 @@ def write(path: PathText, data: bytes) -> None:
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except OSError as error:
         raise _not_writable(path, error) from error
 
@@ -61,7 +64,7 @@ def write_once(path: PathText, data: bytes) -> bool:
             return False
         finally:
             temporary.unlink()
-        _sync_folder(target.parent)
+        sync_folder(target.parent)
     except OSError as error:
         raise _not_writable(path, error) from error
     return True
@@ -115,7 +118,8 @@ def _written_beside(target: Path, data: bytes) -> Path:
     return temporary
 
 
-def _sync_folder(folder: Path) -> None:
+def sync_folder(folder: Path) -> None:
+    """Make the names in a folder durable."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

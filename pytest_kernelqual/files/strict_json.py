@@ -15,6 +15,18 @@ _STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+|\.\.\.)\]")
 _LONGEST_VALUE = 80
 
 
+class DuplicateNameError(DocumentError):
+    """A name occurs twice in one object, so that it says two things."""
+
+
+class WrongTypeError(DocumentError):
+    """A value does not fit the type of its field."""
+
+
+class _TwiceError(ValueError):
+    pass
+
+
 def dump(value: object, *, indent: bool = False) -> bytes:
     """Return canonical JSON with a final newline.
 
@@ -55,6 +67,8 @@ def parse(data: bytes, source: str) -> Any:
         raise DocumentError(f"{source}: not UTF-8 at byte {error.start}: is it a JSON file?") from error
     except RecursionError as error:
         raise DocumentError(f"{source}: nested too deeply") from error
+    except _TwiceError as error:
+        raise DuplicateNameError(f"{source}: {error}") from error
     except ValueError as error:  # JSONDecodeError, the hooks below, integers beyond Python's digit limit
         raise DocumentError(f"{source}: {error}") from error
 
@@ -63,16 +77,18 @@ def convert(plain: object, type_: type[T] | Any, source: str) -> T:
     """Return parsed values as `type_`, without turning one type into another.
 
     Raises:
-        DocumentError: A value does not fit; the message shows its path and the value.
+        WrongTypeError: A value does not fit; the message shows its path and the value.
     """
     try:
         return msgspec.convert(plain, type_, strict=True)
     except msgspec.ValidationError as error:
         problem, _, path = str(error).partition(" - at `")
         path = path.rstrip("`") or "$"
-        raise DocumentError(f"{source}: {problem} at {path}{_value_at(plain, path)}") from error
+        raise WrongTypeError(f"{source}: {problem} at {path}{_value_at(plain, path)}") from error
     except UnicodeError as error:  # msgspec cannot word a message about a lone surrogate
-        raise DocumentError(f"{source}: a name or value holds a lone surrogate where a fixed word belongs") from error
+        raise WrongTypeError(f"{source}: a name or value holds a lone surrogate where a fixed word belongs") from error
+    except OverflowError as error:
+        raise WrongTypeError(f"{source}: a whole number is too large for a 64-bit float") from error
 
 
 def _value_at(plain: Any, path: str) -> str:
@@ -91,9 +107,9 @@ def _value_at(plain: Any, path: str) -> str:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"key {twice!a} occurs twice in one object; remove one")
+        seen: set[str] = set()
+        twice = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
+        raise _TwiceError(f"key {twice!a} occurs twice in one object; remove one")
     return found
 
 
