@@ -72,6 +72,68 @@ class CandidateRecord(Struct, frozen=True, kw_only=True):
     """The config is the fixed launch's own, so that its equality proves nothing."""
 
 
+GateName = Literal["control", "not_slower_than_fixed", "near_best", "decay"]
+GateVerdict = Literal["ok", "slow", "warned", "inconclusive", "unmeasurable"]
+
+
+class GateRecord(Struct, frozen=True, kw_only=True):
+    """One comparison of two arms, A and B, and what it decided."""
+
+    gate: GateName
+    a: str
+    """Id of the config of arm A, or `fixed`."""
+    b: str
+    margin_pct: float
+    verdict: GateVerdict
+    reason: str = ""
+    ratio: list[float] = field(default_factory=list)
+    """Time of B / time of A: estimate, lower and upper bound of the first process."""
+    processes: list[float] = field(default_factory=list)
+    """The estimate of every process that was asked; a suspect is judged by the smallest."""
+    time_us: list[float] = field(default_factory=list)
+    """Median time of one launch of A and of B, in microseconds."""
+    method: str = ""
+    cache: str = ""
+    ring: int = 0
+    launches: int = 0
+    rounds: list[list[float]] = field(default_factory=list)
+    """Raw samples in microseconds per launch, four a round in the order A, B, B, A."""
+
+
+CommittedVerdict = Literal[
+    "ok",
+    "slower_than_fixed",
+    "slower_than_best",
+    "decayed",
+    "not_qualified",
+    "stale",
+    "orphan",
+    "missing",
+    "duplicate",
+    "bad_file",
+    "inconclusive",
+    "unmeasurable",
+    "not_timed",
+]
+
+
+class CommittedRecord(Struct, frozen=True, kw_only=True):
+    """What became of one row of a committed file, or of the row that is missing."""
+
+    device: str
+    """File name of the device, without its suffix."""
+    key: dict[str, Any]
+    nodeid: str = ""
+    config: dict[str, Scalar] | None = None
+    """None: the fixed launch is kept."""
+    verdict: CommittedVerdict = "not_timed"
+    reasons: list[str] = field(default_factory=list)
+    gates: list[GateRecord] = field(default_factory=list)
+    speed_up: float | None = None
+    """Fixed time / committed time of this run."""
+    passed: bool = False
+
+
 class FixedRecord(Struct, frozen=True, kw_only=True):
     """The outcome of the fixed launch of one case."""
 
@@ -116,6 +178,7 @@ class KernelRecord(Struct, frozen=True, kw_only=True):
     notes: list[str] = field(default_factory=list)
     """What a reader must know, for example which config of an autotuned kernel is the fixed launch."""
     cases: list[CaseRecord] = field(default_factory=list)
+    committed: list[CommittedRecord] = field(default_factory=list)
     problem: str = ""
     """Why nothing ran: a file that does not import, a wrong declaration."""
 

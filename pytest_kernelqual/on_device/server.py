@@ -136,8 +136,9 @@ class Server:
     def _sample(self, request: Sample) -> Sampled:
         if self._comparison is None:
             raise KernelqualError("no comparison is open; this is a fault of the tool")
-        before = read_clocks(self.device)
         try:
+            self._comparison.warm_up(request.first, request.second)
+            before = read_clocks(self.device)
             taken = self._comparison.rounds(request.first, request.second, request.rounds)
         except UnmeasurableError as error:
             return Sampled(rounds=[], reason=str(error))

@@ -2,6 +2,7 @@
 
 import math
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from itertools import pairwise
@@ -25,6 +26,8 @@ _MOST_LAUNCHES = 20_000
 _SPIN_CYCLES = 30_000
 # About 2 ms, in which the host queues a handful of launches.
 _ROUGH_SPIN_CYCLES = 4_000_000
+# A device that idled takes about this long to run as it will.
+_WARM_UP_S = 0.003
 # Readings are floats: steps below this are rounding.
 _LEAST_STEP_US = 1e-3
 _MOST_SPIN_CYCLES = 100_000_000
@@ -133,14 +136,20 @@ class Comparison:
             launches = min(launches, 2_000)
         self.plan = Plan(method, cache, ring, launches, footprint, mutates)
 
+    def warm_up(self, first: int, second: int) -> None:
+        """Run both arms until clocks and caches are as they stay."""
+        began = time.monotonic()
+        while time.monotonic() - began < _WARM_UP_S:
+            for arm in (first, second):
+                self._sample(arm)
+            torch.cuda.synchronize()
+
     def rounds(self, first: int, second: int, count: int) -> list[list[float]]:
-        """Return rounds of arm A (`first`) and arm B (`second`): four samples, in microseconds per launch, as A, B, B, A.
+        """Return rounds of arms A (`first`) and B (`second`): four samples, in microseconds per launch, as A, B, B, A.
 
         Every other round is taken as B, A, A, B, so that the place within a round favours neither arm.
         All are queued before the first is read: a device that idles between samples runs the next one differently.
         """
-        for arm in (first, second):
-            self._sample(arm)
         abba, baab = (first, second, second, first), (second, first, first, second)
         marks = [[self._sample(arm) for arm in (baab if turn % 2 else abba)] for turn in range(count)]
         torch.cuda.synchronize()

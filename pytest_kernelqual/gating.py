@@ -1,0 +1,258 @@
+"""From qualified configs to verdicts about their speed: control, gates, confirmation in fresh processes."""
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import NamedTuple
+
+from msgspec import structs
+
+from pytest_kernelqual.errors import KernelqualError, UnmeasurableError
+from pytest_kernelqual.judge.gate import Arm, confirmed, look
+from pytest_kernelqual.judge.statistics import LAST_LOOK, Estimate, estimate, log_ratio_of_round, next_look
+from pytest_kernelqual.model.config import Config, Scalar
+from pytest_kernelqual.model.messages import Open, Opened, OpenTiming, Sample, Sampled, TimingOpened
+from pytest_kernelqual.model.record import GateName, GateRecord, GateVerdict
+from pytest_kernelqual.processes.device import Device, Limits
+
+# The shortest and longest sample; between them it doubles until the control is narrow enough.
+SHORTEST_SAMPLE_US = 150.0
+LONGEST_SAMPLE_US = 1000.0
+_CLOCK_TOLERANCE = 0.01
+
+# A clock that moved once may have settled; whatever disturbs three attempts stays.
+_ATTEMPTS = 3
+_PAUSE_S = 0.5
+
+Exclusive = Callable[[], AbstractContextManager[object]]
+
+
+class Place(NamedTuple):
+    """Which case of which spec is timed, and its limits."""
+
+    path: str
+    spec: str
+    case: str
+    limits: Limits
+
+
+class Arms:
+    """Arms of one case, open for timing on one device."""
+
+    def __init__(self, device: Device, place: Place, configs: Sequence[Config | None], *, exclusive: Exclusive) -> None:
+        """Keep what to time; None is the fixed launch.
+
+        Args:
+            device: The process that times.
+            place: The case.
+            configs: The arms; a control needs the same one twice.
+            exclusive: Holds the device alone while samples are taken.
+        """
+        self._device = device
+        self._place = place
+        self._configs = list(configs)
+        self._exclusive = exclusive
+        self.plan = TimingOpened()
+
+    def open(self, target_us: float, *, qualify: bool) -> None:
+        """Get ready to take samples of about `target_us`; `qualify` opens the case first.
+
+        Raises:
+            UnmeasurableError: The launches cannot be timed.
+        """
+        limits = self._place.limits
+        if qualify:
+            request = Open(path=self._place.path, spec=self._place.spec, case=self._place.case)
+            opened = self._device.ask(request, limits)
+            if not isinstance(opened, Opened) or opened.outcome != "qualified":
+                reason = opened.reason if isinstance(opened, Opened) else type(opened).__name__
+                raise UnmeasurableError(f"the fixed launch is not usable: {reason}")
+        arms: list[dict[str, Scalar] | None] = [dict(config) if config else None for config in self._configs]
+        reply = self._device.ask(OpenTiming(arms=arms, target_us=target_us), limits)
+        if not isinstance(reply, TimingOpened):
+            raise KernelqualError(f"OpenTiming was answered by {type(reply).__name__}; this is a fault of the tool")
+        if reply.reason:
+            raise UnmeasurableError(reply.reason)
+        self.plan = reply
+
+    def sample(self, first: int, second: int, rounds: int) -> list[list[float]]:
+        """Return rounds of two arms, alone on the device; UnmeasurableError when it stays disturbed."""
+        for attempt in range(_ATTEMPTS):
+            with self._exclusive():
+                reply = self._device.ask(Sample(first=first, second=second, rounds=rounds), self._place.limits)
+            if not isinstance(reply, Sampled):
+                raise KernelqualError(f"Sample was answered by {type(reply).__name__}; this is a fault of the tool")
+            if reply.reason:
+                raise UnmeasurableError(reply.reason)
+            disturbed = _disturbance(reply)
+            if not disturbed:
+                return reply.rounds
+            time.sleep(_PAUSE_S * attempt)
+        raise UnmeasurableError(disturbed)
+
+    def name(self, arm: int) -> str:
+        """Return how reports call an arm."""
+        config = self._configs[arm]
+        return config.id if config is not None else "fixed"
+
+
+class Outcome(NamedTuple):
+    """Rounds of one gate and what they show."""
+
+    verdict: str
+    found: Estimate
+    rounds: list[list[float]]
+
+
+def control(arms: Arms, *, margin: float, qualify: bool) -> GateRecord:
+    """Arm the gate: time arm 0 against arm 1, the same config, and lengthen samples until that is precise enough."""
+    target_us = SHORTEST_SAMPLE_US
+    while True:
+        try:
+            arms.open(target_us, qualify=qualify)
+            rounds = arms.sample(0, 1, LAST_LOOK)
+        except UnmeasurableError as error:
+            return _record("control", arms, (0, 1), margin, "unmeasurable", reason=str(error))
+        arm = Arm(estimate([log_ratio_of_round(abba) for abba in rounds]), margin)
+        if arm.armed or target_us >= LONGEST_SAMPLE_US:
+            break
+        target_us, qualify = min(target_us * 2.5, LONGEST_SAMPLE_US), False
+    reason = "" if arm.armed else f"timing is too noisy: {_interval(arm.estimate)} for one config against itself"
+    outcome = Outcome("ok" if arm.armed else "unmeasurable", arm.estimate, rounds)
+    return _told("control", arms, (0, 1), margin, outcome, reason=reason)
+
+
+def gate(
+    name: GateName,
+    arms: Arms,
+    pair: tuple[int, int],
+    *,
+    margin: float,
+    fresh: Callable[[], Sequence[Arms]],
+) -> GateRecord:
+    """Decide whether arm B is slower than arm A by more than `margin`, a fraction.
+
+    Samples are taken until the bounds decide.
+    A suspect is timed again in fresh processes, and fails only by the smallest of all estimates.
+    """
+    try:
+        outcome = _sampled(arms, pair, margin)
+        if outcome.verdict != "suspect":
+            verdict: GateVerdict = "ok" if outcome.verdict == "ok" else "inconclusive"
+            reason = "" if verdict == "ok" else f"undecided after {LAST_LOOK} rounds: {_interval(outcome.found)}"
+            return _told(name, arms, pair, margin, outcome._replace(verdict=verdict), reason=reason)
+        estimates = [outcome.found.log_ratio]
+        for other in fresh():
+            other.open(arms.plan.launches * _time_us(outcome.rounds, 0), qualify=True)
+            rounds = other.sample(0, 1, LAST_LOOK)
+            estimates.append(estimate([log_ratio_of_round(abba) for abba in rounds]).log_ratio)
+    except UnmeasurableError as error:
+        return _record(name, arms, pair, margin, "unmeasurable", reason=str(error))
+    slow = confirmed(
+        estimates,
+        margin=margin,
+        time_us=_time_us(outcome.rounds, 0),
+        resolution_us=arms.plan.quantum_us / max(arms.plan.launches, 1),
+    )
+    told = _told(name, arms, pair, margin, outcome._replace(verdict="slow" if slow else "ok"))
+    return _with_processes(told, estimates, slow=slow)
+
+
+def screen(arms: Arms, first: int, candidates: Sequence[int], *, rounds: int) -> dict[int, float]:
+    """Return the rough log ratio of each candidate to arm `first`: a median, for choosing and not for judging."""
+    return {
+        arm: statistics.median(log_ratio_of_round(abba) for abba in arms.sample(first, arm, rounds))
+        for arm in candidates
+    }
+
+
+def halve(arms: Arms, first: int, candidates: Sequence[int], *, rounds: int = 2) -> list[int]:
+    """Return the candidates from the fastest on by successive halving: half of them get twice the rounds each time."""
+    alive, out = list(candidates), list[int]()
+    while len(alive) > 1:
+        ratios = screen(arms, first, alive, rounds=rounds)
+        alive.sort(key=lambda arm: ratios[arm])
+        keep = (len(alive) + 1) // 2
+        out = alive[keep:] + out
+        alive, rounds = alive[:keep], min(rounds * 2, LAST_LOOK)
+    return alive + out
+
+
+def _sampled(arms: Arms, pair: tuple[int, int], margin: float) -> Outcome:
+    rounds: list[list[float]] = []
+    verdict = "continue"
+    while verdict == "continue":
+        upto = next_look(len(rounds)) or LAST_LOOK
+        rounds += arms.sample(*pair, upto - len(rounds))
+        verdict = look([log_ratio_of_round(abba) for abba in rounds], margin=margin)
+    return Outcome(verdict, estimate([log_ratio_of_round(abba) for abba in rounds]), rounds)
+
+
+def _told(
+    name: GateName, arms: Arms, pair: tuple[int, int], margin: float, outcome: Outcome, *, reason: str = ""
+) -> GateRecord:
+    verdict: GateVerdict = outcome.verdict  # type: ignore[assignment]  # one of the gate's own by now
+    return GateRecord(
+        gate=name,
+        a=arms.name(pair[0]),
+        b=arms.name(pair[1]),
+        margin_pct=round(margin * 100, 3),
+        verdict=verdict,
+        reason=reason,
+        ratio=[round(value, 6) for value in outcome.found.ratios],
+        processes=[round(math.exp(outcome.found.log_ratio), 6)],
+        time_us=[round(_time_us(outcome.rounds, arm), 4) for arm in (0, 1)],
+        method=arms.plan.method,
+        cache=arms.plan.cache,
+        ring=arms.plan.ring,
+        launches=arms.plan.launches,
+        rounds=[[round(sample, 5) for sample in abba] for abba in outcome.rounds],
+    )
+
+
+def _record(
+    name: GateName, arms: Arms, pair: tuple[int, int], margin: float, verdict: GateVerdict, *, reason: str
+) -> GateRecord:
+    names = (arms.name(pair[0]), arms.name(pair[1]))
+    return GateRecord(
+        gate=name, a=names[0], b=names[1], margin_pct=round(margin * 100, 3), verdict=verdict, reason=reason
+    )
+
+
+def _with_processes(record: GateRecord, estimates: Sequence[float], *, slow: bool) -> GateRecord:
+    ratios = [round(math.exp(value), 6) for value in estimates]
+    smallest = (min(ratios) - 1) * 100
+    reason = (
+        f"{record.b} is slower than {record.a} by {smallest:.2f} % or more in each of {len(ratios)} processes, "
+        f"more than {record.margin_pct:g} %"
+        if slow
+        else f"one process saw {smallest:+.2f} %: not confirmed"
+    )
+    return structs.replace(record, processes=ratios, reason=reason)
+
+
+def _time_us(rounds: Sequence[Sequence[float]], arm: int) -> float:
+    places = (1, 2) if arm else (0, 3)
+    return statistics.median(abba[place] for abba in rounds for place in places)
+
+
+def _interval(found: Estimate) -> str:
+    low, high = (math.expm1(value) * 100 for value in (found.lower, found.upper))
+    return f"between {low:+.2f} % and {high:+.2f} %"
+
+
+def _disturbance(sampled: Sampled) -> str:
+    """Say what disturbed the samples: clocks that moved, throttling, somebody else on the device."""
+    if not sampled.clocks:
+        return ""
+    speeds = [clocks.sm_mhz for clocks in sampled.clocks]
+    throttled = sorted({reason for clocks in sampled.clocks for reason in clocks.throttled})
+    if throttled:
+        return f"the device was throttled: {', '.join(throttled)}"
+    if max(clocks.foreign_processes for clocks in sampled.clocks):
+        return "another process uses the device"
+    if min(speeds) < max(speeds) * (1 - _CLOCK_TOLERANCE):
+        return f"the clock moved from {speeds[0]} to {speeds[-1]} MHz"
+    return ""
