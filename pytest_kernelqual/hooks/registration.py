@@ -16,8 +16,8 @@ from pytest_kernelqual.report.document import check_writable
 # Options under which pytest would pass over every launch and report success.
 _HOLLOW = {
     "benchmark_only": "--benchmark-only would skip every qualification item",
+    "setupplan": "--setup-plan would launch nothing",  # implies --setup-only
     "setuponly": "--setup-only would launch nothing",
-    "setupplan": "--setup-plan would launch nothing",
 }
 
 

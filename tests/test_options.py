@@ -1,0 +1,169 @@
+"""Options and ini values: help, precedence, and the one line that each wrong value gets before anything runs."""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+from scenarios import OPS, run_pytest, write
+
+from pytest_kernelqual.errors import SettingsError
+from pytest_kernelqual.hooks.options import read_settings, report_path
+from pytest_kernelqual.model.settings import Settings
+
+VALUES = ("device", "seed", "seeds", "repeats", "json", "run-timeout", "compile-timeout", "start-timeout")
+INI_ONLY = ("kernelqual_paths", "kernelqual_files", "kernelqual_fail_on")
+
+
+def settings(pytester: pytest.Pytester, *arguments: str, ini: str = "") -> Settings:
+    """Return the settings of a command line without --kernelqual, which alone would start anything."""
+    pytester.makeini(f"[pytest]\n{ini}")
+    return read_settings(pytester.parseconfigure(*arguments))
+
+
+def test_help_has_a_group_of_its_own(pytester: pytest.Pytester) -> None:
+    """Every option says its ini twin; every ini value is listed."""
+    done = pytester.runpytest_subprocess("--help")
+    told = done.stdout.str()
+    group = told[told.index("qualification of GPU kernel configs:") :]
+    for name in VALUES:
+        # Its help ends with the twin, before the next option begins.
+        text = re.split(r"\n  -", group.partition(f"--kernelqual-{name}=")[2])[0]
+        assert f"(ini: kernelqual_{name.replace('-', '_')})" in " ".join(text.split())
+        assert re.search(rf"^  kernelqual_{name.replace('-', '_')} \(string\):", told, re.MULTILINE), name
+    assert "--kernelqual-in-process" in group
+    for name in INI_ONLY:
+        assert re.search(rf"^  {name} \(args\):", told, re.MULTILINE), name
+
+
+def test_option_wins_over_ini_over_default(pytester: pytest.Pytester) -> None:
+    """For every value alike."""
+    assert settings(pytester) == Settings(root_dir=str(pytester.path))
+    ini = "kernelqual_seed = 5\nkernelqual_repeats = 7\nkernelqual_run_timeout = 2.5\nkernelqual_device = interpreter\n"
+    found = settings(pytester, "--kernelqual-seed=6", "--kernelqual-seeds=3", ini=ini)
+    assert (found.seed, found.seeds, found.repeats, found.run_timeout_s) == (6, 3, 7, 2.5)
+    assert found.device == "interpreter"
+    assert settings(pytester, "--kernelqual-device=cuda:1", ini=ini).device == "cuda:1"
+
+
+def test_empty_ini_value_is_one_that_is_not_set(pytester: pytest.Pytester) -> None:
+    """An empty option is a mistake, though."""
+    assert settings(pytester, ini="kernelqual_seed =\n").seed == 0
+    with pytest.raises(SettingsError, match="--kernelqual-seed=''"):
+        settings(pytester, "--kernelqual-seed=")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("seed", "-1"), ("seed", "x"), ("seed", "1.5"), ("seed", str(2**63)), ("seed", "9" * 5000),
+        ("seeds", "0"), ("seeds", "10001"), ("repeats", "1"), ("repeats", "nan"),
+        ("run-timeout", "0"), ("run-timeout", "nan"), ("run-timeout", "inf"), ("run-timeout", "-3"),
+        ("compile-timeout", "x"), ("start-timeout", "1e9"),
+        ("device", "gpu"), ("device", "CUDA"), ("device", "cuda:"), ("device", "cuda:x"), ("device", "interpreter:0"),
+    ],
+)  # fmt: skip
+def test_wrong_value_is_told(pytester: pytest.Pytester, name: str, value: str) -> None:
+    """With the value seen and the limit."""
+    with pytest.raises(SettingsError, match=r"must be|unknown device") as raised:
+        settings(pytester, f"--kernelqual-{name}={value}")
+    told = str(raised.value)
+    assert told.startswith(f"--kernelqual-{name}='{value[:50]}")
+    assert len(told) < 250
+
+
+def test_wrong_ini_value_is_told(pytester: pytest.Pytester) -> None:
+    """Under its own name."""
+    with pytest.raises(SettingsError, match=r"^ini kernelqual_run_timeout='0': must be a number of seconds above 0"):
+        settings(pytester, ini="kernelqual_run_timeout = 0")
+
+
+def test_fail_on_takes_outcomes_alone(pytester: pytest.Pytester) -> None:
+    """`qualified` cannot fail."""
+    assert settings(pytester, ini="kernelqual_fail_on = timeout not_run").fail_on == ("timeout", "not_run")
+    for wrong in ("qualified", "time_out"):
+        with pytest.raises(SettingsError, match=f"kernelqual_fail_on names '{wrong}'; outcomes: mismatch"):
+            settings(pytester, ini=f"kernelqual_fail_on = {wrong}")
+
+
+def test_report_path_counts_from_the_current_folder_or_the_root(pytester: pytest.Pytester) -> None:
+    """The option from where pytest was called, the ini value from the root folder."""
+    pytester.makeini("[pytest]\nkernelqual_json = out/report.json\n")
+    (pytester.path / "sub").mkdir()
+    os.chdir(pytester.path / "sub")
+    assert report_path(pytester.parseconfigure()) == pytester.path / "out" / "report.json"
+    assert report_path(pytester.parseconfigure("--kernelqual-json=x.json")) == pytester.path / "sub" / "x.json"
+    assert report_path(pytester.parseconfigure("--kernelqual-json=/a/x.json")) == Path("/a/x.json")
+
+
+USAGE_ERRORS = {
+    "value": (["--kernelqual-seed=x"], "--kernelqual: --kernelqual-seed='x': must be a whole number from 0 to"),
+    "folder": (["--kernelqual-json=missing/x.json"], "there is no folder"),
+    "directory": (["--kernelqual-json=kernels"], "it is a folder; give a file name in it"),
+    "read-only": (["--kernelqual-json=/proc/version"], "cannot write '/proc/version'"),
+    "benchmark": (["--benchmark-only"], "--benchmark-only would skip every qualification item"),
+    "setup": (["--setup-only"], "--setup-only would launch nothing"),
+    "plan": (["--setup-plan"], "--setup-plan would launch nothing"),
+    "path": (["nowhere"], "file or directory not found: nowhere"),
+}
+
+
+@pytest.mark.parametrize("name", USAGE_ERRORS)
+def test_usage_error_before_anything_runs(tmp_path: Path, name: str) -> None:
+    """Exit status 4, one message, nothing written."""
+    arguments, message = USAGE_ERRORS[name]
+    write(tmp_path, {"kernels/qual_a.py": "open('imported', 'w')\n", "pytest.ini": "[pytest]\n"})
+    ended = run_pytest(tmp_path, *arguments)
+    assert ended.status == 4
+    assert message in ended.output
+    assert "Traceback" not in ended.output
+    assert sorted(path.name for path in tmp_path.glob("[!.]*")) == ["kernels", "pytest.ini"]
+
+
+@pytest.mark.parametrize(
+    ("ini", "message"),
+    [
+        ("", "none of kernelqual_paths (kernels committed_configs) exists in"),
+        ("kernelqual_paths = kernals src", "ini kernelqual_paths names 'kernals', which is not in"),
+    ],
+)
+def test_default_paths_that_are_not_there(tmp_path: Path, ini: str, message: str) -> None:
+    """A misspelled path must not make a run that is silently smaller."""
+    write(tmp_path, {"src/qual_a.py": "", "pytest.ini": "[pytest]\n"})
+    (tmp_path / "pytest.ini").write_text(f"[pytest]\n{ini}\n")
+    ended = run_pytest(tmp_path)
+    assert (ended.status, message in ended.output) == (4, True)
+
+
+def test_options_reach_the_run(tmp_path: Path) -> None:
+    """Seed, input sets and repeats stand in the report, which lies where the option says."""
+    spec = """
+        from ops import double, double_kernel
+        from pytest_kernelqual import Case, grid, kernel_spec
+
+        def spec(**options):
+            return kernel_spec(kernel=double_kernel, candidates=grid(BLOCK=[32]), cases=[Case(n=10)], **options)
+
+        @spec()
+        def plain(case, seeded):
+            x = seeded.normal((case.n,))
+            return lambda: double(x)
+
+        @spec(seeds=1, repeats=2)
+        def own(case, seeded):
+            x = seeded.normal((case.n,))
+            return lambda: double(x)
+    """
+    ini = "[pytest]\nkernelqual_paths = .\nkernelqual_repeats = 4\nkernelqual_seeds = 9\n"
+    write(tmp_path, {"ops.py": OPS, "qual_a.py": spec, "pytest.ini": ini})
+    ended = run_pytest(tmp_path, "--kernelqual-seed=11", "--kernelqual-seeds=3", "--kernelqual-json=other.json")
+    assert ended.status == 0
+    (tmp_path / "other.json").rename(tmp_path / "qualified-configurations.json")
+    environment = ended.report["environment"]
+    assert [environment[name] for name in ("seed", "seeds", "repeats")] == [11, 3, 4]
+    effort = {nodeid: (case["candidates"][0]["seeds"], case["candidates"][0]["launches"])
+              for nodeid, case in ended.cases.items()}  # fmt: skip
+    assert effort == {
+        "qual_a.py::plain::test_candidates[n10]": (3, 12),
+        "qual_a.py::own::test_candidates[n10]": (1, 2),
+    }
