@@ -66,9 +66,7 @@ def _prepare(settings: Settings, send: Callable[[Reply], None]) -> tuple["StubSe
 class StubServer:
     """Answer as the real server does."""
 
-    def __init__(
-        self, settings: Settings, send: Callable[[Reply], None], kind: Literal["cuda", "interpreter"]
-    ) -> None:
+    def __init__(self, settings: Settings, send: Callable[[Reply], None], kind: Literal["cuda", "interpreter"]) -> None:
         """Keep what is needed to answer."""
         self._settings = settings
         self._send = send
@@ -90,6 +88,8 @@ class StubServer:
                 return self._try(self._steps[str(request.config["C"])])
             case ReadOutput():
                 return Output(outputs=[])
+            case _:
+                raise AssertionError(f"the stub does not know {request}")
 
     def _try(self, steps: str) -> Tried:
         self._send(Progress(phase="run"))
@@ -122,8 +122,9 @@ def _do(step: str) -> None:
             print(value.encode().decode("unicode_escape"), flush=True)  # noqa: T201 - into the device process's log
         case "touch":
             Path(value).touch()
-        case "remove":
-            Path(value).unlink()
+        case "meet":
+            while not Path(value).exists():
+                time.sleep(0.01)
         case "hang":
             time.sleep(FOREVER_S)
         case "abort":

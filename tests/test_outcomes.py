@@ -52,14 +52,23 @@ DECLARED: dict[str, tuple[str, dict[str, str], bool]] = {
 @cache
 def basic_run(*arguments: str) -> Ended:
     """Run the suite `basic` once for all who ask with the same arguments."""
-    folder = Path(mkdtemp(prefix="kernelqual-basic-"))
+    folder = _folder()
     for file in BASIC.glob("*.py"):
         shutil.copy(file, folder)
     (folder / "pytest.ini").write_text("[pytest]\nkernelqual_paths = .\n")
     ended = run(folder, *arguments)
-    shutil.copytree(folder, kept := folder.with_name(f"{folder.name}-kept"))
-    shutil.rmtree(folder)
+    # Every run has the same path, which reports name.
+    kept = folder.with_name(f"after{'_'.join(arguments)}")
+    folder.rename(kept)
+    folder.mkdir()
     return ended._replace(folder=kept)
+
+
+@cache
+def _folder() -> Path:
+    folder = Path(mkdtemp(prefix="kernelqual-")) / "basic"
+    folder.mkdir()
+    return folder
 
 
 @pytest.fixture(scope="module")

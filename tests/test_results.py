@@ -10,6 +10,7 @@ from acceptance import (
     STUB,
     Ended,
     assert_agree,
+    conftest,
     failed_in_junit,
     finish,
     spec,
@@ -42,11 +43,6 @@ def test_asserts(kernel_case, qualify):
 def test_asks_for_the_reference_only(fixed_launch):
     assert fixed_launch() == []
 """
-
-
-def conftest(folder: Path, text: str) -> None:
-    """Write the project's conftest.py."""
-    (folder / "conftest.py").write_text(f"import os, pytest, resource, shutil\n{text}")
 
 
 def session_failure(ended: Ended) -> str:
@@ -173,7 +169,10 @@ def test_skipped_item_fails_the_session(tmp_path: Path) -> None:
     folder = suite(tmp_path, GOOD)
     conftest(
         folder,
-        "def pytest_collection_modifyitems(items):\n    items[0].add_marker(pytest.mark.skip(reason='not today'))\n",
+        """
+        def pytest_collection_modifyitems(items):
+            items[0].add_marker(pytest.mark.skip(reason="not today"))
+        """,
     )
     ended = stub(folder)
     assert f"skipped, which hides its outcome: {ONE_A}" in session_failure(ended)
@@ -186,11 +185,17 @@ def test_skipped_item_fails_the_session(tmp_path: Path) -> None:
 def test_fixture_of_the_project_that_fails(tmp_path: Path, when: str) -> None:
     """An item that pytest fails is failed in the report too, whatever its candidates did."""
     folder = suite(tmp_path, GOOD)
-    before, after = ("raise OSError('planted')", "") if when == "setup" else ("", "raise OSError('planted')")
     conftest(
         folder,
-        f"@pytest.fixture(autouse=True)\ndef broken(request):\n    if 'two' in request.node.nodeid:\n"
-        f"        {before or 'pass'}\n    yield\n    if 'two' in request.node.nodeid:\n        {after or 'pass'}\n",
+        f"""
+        @pytest.fixture(autouse=True)
+        def broken(request):
+            for when in ("setup", "teardown"):
+                if "two" in request.node.nodeid and when == "{when}":
+                    raise OSError("planted")
+                if when == "setup":
+                    yield
+        """,
     )
     ended = stub(folder)
     assert ended.code == 1
@@ -220,8 +225,13 @@ def test_outcome_that_a_conftest_hides_fails_the_session(tmp_path: Path) -> None
     folder = suite(tmp_path, SPECS)
     conftest(
         folder,
-        "@pytest.hookimpl(wrapper=True, tryfirst=True)\ndef pytest_runtest_makereport():\n"
-        "    report = yield\n    report.outcome = 'passed'\n    return report\n",
+        """
+        @pytest.hookimpl(wrapper=True, tryfirst=True)
+        def pytest_runtest_makereport():
+            report = yield
+            report.outcome = "passed"
+            return report
+        """,
     )
     assert "the report holds a failure that no item shows" in session_failure(stub(folder))
 
@@ -231,11 +241,17 @@ def test_hooks_of_the_project_hear_of_each_case_and_of_the_report(tmp_path: Path
     folder = suite(tmp_path, SPECS)
     conftest(
         folder,
-        "import json\nCASES = []\n"
-        "def pytest_kernelqual_case_finished(config, nodeid, case):\n    CASES.append([nodeid, case['passed']])\n"
-        "def pytest_kernelqual_report(config, report):\n"
-        f"    assert json.load(open('{REPORT}')) == json.loads(json.dumps(report))\n"
-        "    json.dump(CASES, open('heard.json', 'w'))\n",
+        f"""
+        import json
+        CASES = []
+
+        def pytest_kernelqual_case_finished(config, nodeid, case):
+            CASES.append([nodeid, case["passed"]])
+
+        def pytest_kernelqual_report(config, report):
+            assert json.load(open("{REPORT}")) == json.loads(json.dumps(report))
+            json.dump(CASES, open("heard.json", "w"))
+        """,
     )
     ended = stub(folder)
     assert_agree(ended)
@@ -258,13 +274,17 @@ def test_internal_error_leaves_an_incomplete_report(tmp_path: Path) -> None:
     folder = suite(tmp_path, GOOD)
     conftest(
         folder,
-        "def pytest_runtest_logreport(report):\n"
-        "    if report.when == 'teardown' and 'two' in report.nodeid:\n        raise ValueError('planted')\n",
+        """
+        def pytest_runtest_logreport(report):
+            if report.when == "teardown" and "two" in report.nodeid:
+                raise ValueError("planted")
+        """,
     )
     ended = stub(folder)
     assert ended.code == 3
     assert "ValueError: planted" in ended.because
     assert all(case.passed for case in ended.cases.values())
+    assert "pytest.internal" in failed_in_junit(ended.junit)
 
 
 def test_file_that_cannot_be_collected_makes_the_report_incomplete(tmp_path: Path) -> None:

@@ -37,6 +37,8 @@ class Results:
         self._environment: Environment | None = None
         self._failed: dict[str, str] = {}
         """What failed by pytest's own account, and why."""
+        self._running: dict[tuple[str, Any], pytest.TestReport] = {}
+        """Setup reports of items that have not ended, by node id and worker."""
         self._notes: list[str] = []
         """What makes the report incomplete."""
         self._problems: list[str] = []
@@ -77,9 +79,9 @@ class Results:
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
         """Note what could not be collected: it may have declared something."""
         if report.failed:
-            self._notes.append(f"{report.nodeid or 'the session'} could not be collected: {why(report)}")
+            self._note(f"{report.nodeid or 'the session'} could not be collected: {why(report)}")
         elif report.skipped:
-            self._notes.append(f"{report.nodeid} was skipped while it was collected: {why(report)}")
+            self._note(f"{report.nodeid} was skipped while it was collected: {why(report)}")
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> Iterator[None]:
@@ -91,6 +93,11 @@ class Results:
         if case is not None and log is not None and log.family == "xunit1" and report.when != "setup":
             report.user_properties.extend(case_properties(case))
         yield
+        running = report.nodeid, getattr(report, "node", None)
+        if report.when == "setup":
+            self._running[running] = report
+        elif report.when in ("teardown", _CRASH):
+            self._running.pop(running, None)
         if report.when == _CRASH and log is not None:
             log.finalize(report)  # no report of a teardown will do it
 
@@ -119,6 +126,7 @@ class Results:
         if self._read_plan() and self._run.plan is not None:
             case = unfinished_case(self._run.journal_folder, self._run.plan, report.nodeid)
             if case is not None:
+                self._note(why(report))
                 self._finished[report.nodeid] = structs.replace(
                     case, passed=False, failures=[why(report), *case.failures]
                 )
@@ -131,7 +139,7 @@ class Results:
             result = yield
             cut_short = False
         except BaseException as error:
-            self._notes.append(_ending(error))
+            self._note(_ending(error))
             raise
         else:
             return result
@@ -142,11 +150,11 @@ class Results:
     def pytest_internalerror(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Note an error of pytest, a plugin or a worker, after which nothing can be called complete."""
         text = (str(excinfo.value).strip().splitlines() or [excinfo.typename])[-1]
-        self._notes.append(f"internal error: {text}")
+        self._note(f"internal error: {text}")
 
     def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
         """Note what ended the run before its items began."""
-        self._notes.append(_ending(excinfo.value))
+        self._note(_ending(excinfo.value))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
@@ -156,9 +164,24 @@ class Results:
             self._finish(session, cut_short=True)
         log = _junit_log(self._config)
         if log is not None and self._document is not None:
+            self._close_testcases(log, self._document)
             for name, value in suite_properties(self._document):
                 if log.family != "xunit1" or not name.startswith(PER_CASE):
                     log.add_global_property(name, value)
+
+    def _close_testcases(self, log: Any, document: Document) -> None:
+        """Fail the test cases of items that were cut short; pytest leaves them nameless, which is no valid JUnit."""
+        cases = {case.nodeid: case for kernel in document.kernels for case in kernel.cases}
+        for (nodeid, node), began in self._running.items():
+            report = pytest.TestReport(nodeid, began.location, {}, "failed", "; ".join(self._notes), "call")
+            if node is not None:
+                report.node = node  # type: ignore[attr-defined]  # by which the writer tells workers apart
+            if nodeid in cases and log.family == "xunit1":
+                report.user_properties.extend(case_properties(cases[nodeid]))
+            reporter = log.node_reporter(report)
+            reporter.record_testreport(report)
+            reporter.append_failure(report)
+            log.finalize(report)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the summary of the report."""
@@ -176,6 +199,10 @@ class Results:
             self._folder.release(keep=not self._written)
             self._folder = None
         self._signals.restore()
+
+    def _note(self, text: str) -> None:
+        if text not in self._notes:  # pytest tells of one ending through several hooks
+            self._notes.append(text)
 
     def _finish(self, session: pytest.Session, *, cut_short: bool) -> None:
         with self._signals.held():
@@ -290,10 +317,10 @@ def _hidden(kernels: list[KernelRecord], failed: dict[str, str]) -> list[str]:
 
 def _ending(error: BaseException) -> str:
     """Say in words what ended the run."""
-    if isinstance(error, pytest.Session.Failed | pytest.Session.Interrupted):
-        return str(error)
-    if isinstance(error, KeyboardInterrupt):
-        return "the run was ended by SIGTERM" if error.args == (SIGTERM_TEXT,) else "the run was interrupted"
+    if isinstance(error, KeyboardInterrupt) and error.args == (SIGTERM_TEXT,):
+        return "the run was ended by SIGTERM"
+    if isinstance(error, pytest.Session.Failed | KeyboardInterrupt):  # of which pytest and xdist have their own
+        return str(error) or "the run was interrupted"
     if isinstance(error, pytest.exit.Exception):
         return f"pytest.exit: {error.msg}"
     return f"the run was ended by {type(error).__name__}: {error}"

@@ -24,8 +24,6 @@ PLAN_SCHEMA = "kernelqual/plan/1"
 
 Recovered = tuple[list[KernelRecord], Environment | None, list[str], list[str]]
 
-ENDED = "the run ended before this candidate"
-
 _WORKER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
 
@@ -288,7 +286,7 @@ def unfinished_case(folder: PathText, plan: Plan, nodeid: str) -> CaseRecord | N
     for kernel in plan.kernels:
         for case in kernel.cases:
             if case.nodeid == nodeid:
-                return _case(case, found, kernel.screen)
+                return _case(case, found, kernel.screen, "the worker")
     return None
 
 
@@ -335,14 +333,14 @@ def _lines(path: Path, reasons: list[str]) -> Iterator[Line]:
             reasons.append(f"a journal line cannot be read and is left out: {error}")
 
 
-def _case(planned: PlannedCase, found: _Found, screen: str | None) -> CaseRecord:
+def _case(planned: PlannedCase, found: _Found, screen: str | None, who: str = "the run") -> CaseRecord:
     if planned.nodeid in found.cases:
         return found.cases[planned.nodeid]
     fixed = found.fixed.get(planned.nodeid) or FixedRecord(
-        outcome="not_run", reason="the run ended before the fixed launch was done"
+        outcome="not_run", reason=f"{who} ended before the fixed launch was done"
     )
     not_run = {
-        id_: CandidateRecord(id=id_, config=config, outcome="not_run", reason=ENDED)
+        id_: CandidateRecord(id=id_, config=config, outcome="not_run", reason=f"{who} ended before this candidate")
         for id_, config in planned.candidates
     }
     candidates = list({**not_run, **found.candidates.get(planned.nodeid, {})}.values())
@@ -358,7 +356,7 @@ def _case(planned: PlannedCase, found: _Found, screen: str | None) -> CaseRecord
         passed=False,
         failures=[
             *(f"{record.id}: {record.outcome}: {record.reason}" for record in failing),
-            "the run ended before this case was finished",
+            f"{who} ended before this case was finished",
         ],
     )
 
