@@ -5,21 +5,37 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
+from collections.abc import Iterator
 from pathlib import Path
+from types import FrameType
+from typing import NamedTuple
 
 import pytest
+from acceptance import wait_until
 
 from pytest_kernelqual.errors import DeviceProcessError, KernelqualError, SettingsError
-from pytest_kernelqual.model.messages import Describe, Described, EnvironmentRead, Open, Opened, ReadEnvironment, Tried, Try
+from pytest_kernelqual.model.messages import (
+    Describe,
+    Described,
+    EnvironmentRead,
+    Open,
+    Opened,
+    Output,
+    ReadEnvironment,
+    ReadOutput,
+    Reply,
+    Tried,
+    Try,
+)
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.processes.device import Limits
 from pytest_kernelqual.processes.device_process import DeviceProcess
 
 LIMITS = Limits(120, 120, 3)
+MEGABYTES = 24
 
-SPEC = """
-import os, time, sys, signal
+SPEC = f"""
+import os, time, sys, signal, subprocess
 import torch
 from pytest_kernelqual import Case, Config, kernel_spec
 
@@ -36,94 +52,155 @@ def run(x, config):
         time.sleep(600)
     if fault == "stop":
         os.kill(os.getpid(), signal.SIGSTOP)
+    if fault == "child":
+        print("child", subprocess.Popen(["sleep", "600"]).pid, flush=True)
+        time.sleep(600)
+    if fault == "loud":
+        os.write(1, b"x" * 100_000 + b"end")
+    if fault == "breakpoint":
+        breakpoint()
     return x + 1
 
-@kernel_spec(candidates=[Config(FAULT=f) for f in ("none", "abort", "segv", "exit", "hang", "stop")], cases=[Case(n=4)])
+FAULTS = ("none", "abort", "segv", "exit", "hang", "stop", "child", "loud", "breakpoint")
+
+@kernel_spec(candidates=[Config(FAULT=name) for name in FAULTS], cases=[Case(n=4), Case(n={MEGABYTES << 18})])
 def planted(case, seeded):
     x = seeded.full((case.n,), 1.0, name="x")
     return lambda config: run(x, config)
 """
 
 
+class Owner(NamedTuple):
+    """A device process and the spec file that it runs."""
+
+    device: DeviceProcess
+    path: str
+
+    def open(self, case: str = "n4") -> Opened:
+        """Open a case of the spec."""
+        reply = self.device.ask(Open(path=self.path, spec="planted", case=case), LIMITS)
+        assert isinstance(reply, Opened)
+        return reply
+
+    def attempt(self, fault: str, limits: Limits = LIMITS) -> Reply:
+        """Open the case and try one fault."""
+        assert self.open().outcome == "qualified"
+        return self.device.ask(Try(config={"FAULT": fault}), limits)
+
+    @property
+    def pid(self) -> int:
+        """Return the id of the running process."""
+        process = self.device._process
+        assert process is not None
+        return process.pid
+
+
 @pytest.fixture(scope="module")
-def device(tmp_path_factory: pytest.TempPathFactory):
+def owner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Owner]:
+    """Return a device process for all tests of this file; each may kill it."""
     folder = tmp_path_factory.mktemp("specs")
     path = folder / "qual_planted.py"
     path.write_text(SPEC)
-    process = DeviceProcess(Settings(root_dir=str(folder), device="interpreter"))
-    process.path = str(path)
-    yield process
-    process.close()
+    device = DeviceProcess(Settings(root_dir=str(folder), device="interpreter"))
+    yield Owner(device, str(path))
+    device.close()
 
 
-def opened(device: DeviceProcess) -> Opened:
-    reply = device.ask(Open(path=device.path, spec="planted", case="n4"), LIMITS)
-    assert isinstance(reply, Opened)
-    return reply
-
-
-def test_answers_in_order(device):
+def test_answers_in_order(owner: Owner) -> None:
     """One warm process describes, opens and tries."""
-    assert device.hello().kind == "interpreter"
-    described = device.ask(Describe(path=device.path), LIMITS)
+    assert owner.device.hello().kind == "interpreter"
+    described = owner.device.ask(Describe(path=owner.path), LIMITS)
     assert isinstance(described, Described)
     assert [spec.name for spec in described.specs] == ["planted"]
-    assert opened(device).outcome == "qualified"
-    tried = device.ask(Try(config={"FAULT": "none"}), LIMITS)
+    first = owner.pid
+    tried = owner.attempt("none")
     assert isinstance(tried, Tried)
     assert (tried.outcome, tried.evidence) == ("qualified", "interpreted")
+    assert owner.pid == first
 
 
-def test_environment_names_versions(device):
+def test_environment_names_versions(owner: Owner) -> None:
     """Provenance comes from the process that runs kernels."""
-    reply = device.ask(ReadEnvironment(), LIMITS)
+    reply = owner.device.ask(ReadEnvironment(), LIMITS)
     assert isinstance(reply, EnvironmentRead)
     assert reply.environment.device.kind == "interpreter"
     assert reply.environment.torch
     assert reply.environment.triton
 
 
-@pytest.mark.parametrize(("fault", "cause"), [("abort", "SIGABRT"), ("segv", "SIGSEGV")])
-def test_death_is_named_and_survived(device, fault, cause):
+def test_long_answers_arrive_whole(owner: Owner) -> None:
+    """Output bytes of many megabytes come in one reply."""
+    assert owner.open(f"n{MEGABYTES << 18}").outcome == "qualified"
+    reply = owner.device.ask(ReadOutput(), LIMITS)
+    assert isinstance(reply, Output)
+    assert len(reply.outputs[0].data) == MEGABYTES << 20
+    assert reply.outputs[0].data == b"\x00\x00\x00\x40" * (MEGABYTES << 18)
+
+
+@pytest.mark.parametrize(("fault", "cause"), [("abort", "SIGABRT"), ("segv", "SIGSEGV"), ("exit", "status 3")])
+def test_death_is_named_and_survived(owner: Owner, fault: str, cause: str) -> None:
     """A signal is told by name, the log holds the last words, and the next request gets a new process."""
-    opened(device)
     with pytest.raises(DeviceProcessError, match=cause) as caught:
-        device.ask(Try(config={"FAULT": fault}), LIMITS)
+        owner.attempt(fault)
     assert caught.value.phase == "run"
     assert not caught.value.timed_out
     if fault == "abort":
-        assert "last words" in caught.value.log
-    assert opened(device).outcome == "qualified"
+        assert caught.value.log.startswith("last words")
+        assert "in run" in caught.value.log
+        assert "main.py" in caught.value.log
+    assert owner.open().outcome == "qualified"
 
 
 @pytest.mark.parametrize("fault", ["hang", "stop"])
-def test_hang_is_ended_after_its_limit(device, fault):
+def test_hang_is_ended_after_its_limit(owner: Owner, fault: str) -> None:
     """A launch that never returns, and a process that cannot even run, are both ended."""
-    opened(device)
-    with pytest.raises(DeviceProcessError, match="no answer within 3 s in phase run") as caught:
-        device.ask(Try(config={"FAULT": fault}), LIMITS)
+    with pytest.raises(DeviceProcessError, match=r"no answer within 0\.5 s in phase run") as caught:
+        owner.attempt(fault, Limits(120, 120, 0.5))
     assert caught.value.timed_out
-    assert opened(device).outcome == "qualified"
+    assert owner.open().outcome == "qualified"
 
 
-def test_exit_is_a_death(device):
-    """A launch that leaves the interpreter is no answer."""
-    opened(device)
-    with pytest.raises(DeviceProcessError, match="status 3"):
-        device.ask(Try(config={"FAULT": "exit"}), LIMITS)
+def test_children_of_a_hanging_launch_are_ended_too(owner: Owner) -> None:
+    """A compiler that a launch started does not survive its device process."""
+    with pytest.raises(DeviceProcessError) as caught:
+        owner.attempt("child", Limits(120, 120, 2))
+    child = int(caught.value.log.split()[-1])
+    wait_until(lambda: not _alive(child), "the child of the device process is left")
 
 
-def test_refusal_keeps_the_process(device):
+def test_log_is_read_once_and_only_its_end(owner: Owner) -> None:
+    """What was written since the last reading, at most 16 KiB; reading disturbs no later writing."""
+    owner.device.log()
+    owner.attempt("loud")
+    told = owner.device.log()
+    assert len(told) == 16_384
+    assert told.endswith("xxxend")
+    assert owner.device.log() == ""
+    owner.attempt("breakpoint")
+    assert (
+        owner.device.log().splitlines()
+        == ["breakpoint() ignored in the device process; use --kernelqual-in-process"] * 2
+    )
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (Open(path="", spec="planted", case="n5"), "no case 'n5'; cases: n4"),
+        (Open(path="", spec="plante", case="n4"), "no spec 'plante'; specs: planted"),
+    ],
+)
+def test_refusal_keeps_the_process(owner: Owner, request_: Open, message: str) -> None:
     """A wrong request is refused in words, and the process goes on."""
-    opened(device)
-    with pytest.raises(KernelqualError, match="no case 'n5'; cases: n4"):
-        device.ask(Open(path=device.path, spec="planted", case="n5"), LIMITS)
-    with pytest.raises(KernelqualError, match="no spec 'plante'; specs: planted"):
-        device.ask(Open(path=device.path, spec="plante", case="n4"), LIMITS)
-    assert opened(device).outcome == "qualified"
+    owner.open()
+    first = owner.pid
+    with pytest.raises(KernelqualError, match=message):
+        owner.device.ask(Open(path=owner.path, spec=request_.spec, case=request_.case), LIMITS)
+    assert owner.open().outcome == "qualified"
+    assert owner.pid == first
 
 
-def test_missing_device_is_refused(tmp_path):
+def test_missing_device_is_refused(tmp_path: Path) -> None:
     """A GPU that is not there is an error, not a fallback."""
     process = DeviceProcess(Settings(root_dir=str(tmp_path), device="hip"))
     with pytest.raises(SettingsError, match="'hip' was asked for"):
@@ -131,12 +208,28 @@ def test_missing_device_is_refused(tmp_path):
     process.close()
 
 
-def test_dies_with_its_owner(tmp_path):
+def test_process_that_cannot_be_started_is_an_error_of_ours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the system says about it reaches the user in one line."""
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "missing-python"))
+    process = DeviceProcess(Settings(root_dir=str(tmp_path)))
+    with pytest.raises(DeviceProcessError, match=r"cannot be started: .*missing-python"):
+        process.hello()
+    process.close()
+
+
+def test_visible_device_is_given_to_the_process(tmp_path: Path) -> None:
+    """A worker's device process sees the device that the worker was given, and no other."""
+    settings = Settings(root_dir=str(tmp_path), visible_device="GPU-1")
+    told = DeviceProcess(settings)._environment()
+    assert (told["CUDA_VISIBLE_DEVICES"], told["HIP_VISIBLE_DEVICES"]) == ("GPU-1", "GPU-1")
+
+
+def test_dies_with_its_owner(tmp_path: Path) -> None:
     """When the owner is killed, a device process that never returns from a launch ends too."""
     path = tmp_path / "qual_planted.py"
     path.write_text(SPEC)
-    owner = tmp_path / "owner.py"
-    owner.write_text(
+    script = tmp_path / "owner.py"
+    script.write_text(
         textwrap.dedent(f"""
         from pytest_kernelqual.model.messages import Open, Try
         from pytest_kernelqual.model.settings import Settings
@@ -149,33 +242,36 @@ def test_dies_with_its_owner(tmp_path):
         process.ask(Try(config={{"FAULT": "hang"}}), limits)
         """)
     )
-    running = subprocess.Popen([sys.executable, str(owner)], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
+    running = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.PIPE, text=True, cwd=tmp_path)
     assert running.stdout is not None
     child = int(running.stdout.readline())
     assert _alive(child)
     running.kill()
     running.wait()
-    deadline = time.monotonic() + 60
-    while _alive(child) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not _alive(child)
+    wait_until(lambda: not _alive(child), "the device process outlived its owner")
 
 
-def test_interrupt_leaves_no_process(device):
+def test_interrupt_leaves_no_process(owner: Owner) -> None:
     """Ctrl-C while a launch runs ends the process, so that its late answer meets no later request."""
-    opened(device)
-    pid = device._process.pid
-    signal.signal(signal.SIGALRM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt()))
+    owner.open()
+    pid = owner.pid
+
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
     signal.setitimer(signal.ITIMER_REAL, 0.5)
-    with pytest.raises(KeyboardInterrupt):
-        device.ask(Try(config={"FAULT": "hang"}), Limits(60, 60, 60))
-    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            owner.device.ask(Try(config={"FAULT": "hang"}), Limits(60, 60, 60))
+    finally:
+        signal.signal(signal.SIGALRM, before)
     assert not _alive(pid)
 
 
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (ProcessLookupError, FileNotFoundError):
         return False
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
