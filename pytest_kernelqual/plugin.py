@@ -143,7 +143,12 @@ class _Off:
         if marked:
             config.hook.pytest_deselected(items=marked)
             items[:] = [item for item in items if not item.get_closest_marker("kernelqual")]
-            self._left_out = 0 if items else len(marked)
+            self._left_out = len(marked)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Have no word to say where other tests run."""
+        if session.items:
+            self._left_out = 0
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
         """Tell who named a spec file, or only tests marked kernelqual, why nothing ran."""
