@@ -114,6 +114,8 @@ class SpecInfo(Struct, frozen=True, kw_only=True):
     line: int
     problem: str = ""
     doc: str = ""
+    space: str = ""
+    """Selection-space token: candidates, kernel and launch code."""
     cases: list[CaseInfo] = field(default_factory=list)
     candidates: list[CandidateInfo] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

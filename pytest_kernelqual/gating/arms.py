@@ -1,4 +1,4 @@
-"""From qualified configs to verdicts about their speed: control, gates, confirmation in fresh processes."""
+"""Arms of one case, and what is decided over their samples: control, gates with confirmation, screening."""
 
 import math
 import statistics
@@ -145,7 +145,7 @@ def gate(
             return _told(name, arms, pair, margin, outcome._replace(verdict=verdict), reason=reason)
         estimates = [outcome.found.log_ratio]
         for other in fresh():
-            other.open(arms.plan.launches * _time_us(outcome.rounds, 0), qualify=True)
+            other.open(arms.plan.launches * medians_us(outcome.rounds)[0], qualify=True)
             rounds = other.sample(0, 1, LAST_LOOK)
             estimates.append(estimate([log_ratio_of_round(abba) for abba in rounds]).log_ratio)
     except UnmeasurableError as error:
@@ -153,7 +153,7 @@ def gate(
     slow = confirmed(
         estimates,
         margin=margin,
-        time_us=_time_us(outcome.rounds, 0),
+        time_us=medians_us(outcome.rounds)[0],
         resolution_us=arms.plan.quantum_us / max(arms.plan.launches, 1),
     )
     told = _told(name, arms, pair, margin, outcome._replace(verdict="slow" if slow else "ok"))
@@ -203,7 +203,7 @@ def _told(
         reason=reason,
         ratio=[round(value, 6) for value in outcome.found.ratios],
         processes=[round(math.exp(outcome.found.log_ratio), 6)],
-        time_us=[round(_time_us(outcome.rounds, arm), 4) for arm in (0, 1)],
+        time_us=[round(time_us, 4) for time_us in medians_us(outcome.rounds)],
         method=arms.plan.method,
         cache=arms.plan.cache,
         ring=arms.plan.ring,
@@ -233,9 +233,10 @@ def _with_processes(record: GateRecord, estimates: Sequence[float], *, slow: boo
     return structs.replace(record, processes=ratios, reason=reason)
 
 
-def _time_us(rounds: Sequence[Sequence[float]], arm: int) -> float:
-    places = (1, 2) if arm else (0, 3)
-    return statistics.median(abba[place] for abba in rounds for place in places)
+def medians_us(rounds: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """Return the median time of one launch of A and of B, in microseconds."""
+    first, second = (statistics.median(abba[place] for abba in rounds for place in pair) for pair in ((0, 3), (1, 2)))
+    return first, second
 
 
 def _interval(found: Estimate) -> str:

@@ -1,0 +1,125 @@
+"""Find the config to commit for one key: screen by successive halving, confirm in three processes."""
+
+import math
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from pytest_kernelqual.committed.refusal import Refusal
+from pytest_kernelqual.committed.schema import Row, Times
+from pytest_kernelqual.errors import UnmeasurableError
+from pytest_kernelqual.gating.arms import Arms, control, halve, medians_us
+from pytest_kernelqual.gating.row import Bench
+from pytest_kernelqual.judge.statistics import LAST_LOOK, estimate, log_ratio_of_round
+from pytest_kernelqual.model.config import Config
+from pytest_kernelqual.model.record import GateRecord
+
+# A challenger replaces the incumbent only when it is faster by more than this in each of three processes.
+REPLACE_MARGIN = 0.02
+
+
+class Refreshed(NamedTuple):
+    """The row to write, or why there is none."""
+
+    row: Row | None
+    reason: str
+    control: GateRecord | None = None
+
+
+def refresh(bench: Bench, *, output: str | None, cases_passed: bool) -> Refreshed:
+    """Return the row for a key.
+
+    The incumbent is the committed config while it is valid and qualified, else the fixed launch.
+
+    Args:
+        bench: What the row is measured with.
+        output: Digest of the fixed launch's output, which that of every qualified candidate equals.
+        cases_passed: False keeps everything as it is: nothing is written from a failed case.
+    """
+    if not cases_passed:
+        return Refreshed(None, "not written: a case of this key failed")
+    if bench.arms is None:
+        return Refreshed(None, "not written: no device, and nothing is timed")
+    able = [Config(info.config) for info in bench.spec.candidates if bench.qualified(info) is None]
+    incumbent = _incumbent(bench, able)
+    configs: list[Config | None] = [None, None, *able]
+    arms = bench.arms(configs)
+    armed = control(arms, margin=bench.margins.fixed, qualify=True)
+    if armed.verdict != "ok":
+        return Refreshed(None, f"not written: {armed.reason}", armed)
+    try:
+        order = halve(arms, 0, list(range(2, len(configs))))
+        old = configs.index(incumbent) if incumbent is not None else 0
+        rivals = [arm for arm in order if arm != old]
+        return Refreshed(*_decided(bench, arms, configs, old, rivals[:1], output), armed)
+    except UnmeasurableError as error:
+        return Refreshed(None, f"not written: {error}", armed)
+
+
+def _incumbent(bench: Bench, able: Sequence[Config]) -> Config | None:
+    file = bench.store.read(bench.kernel, bench.device)
+    row = file.row(bench.key) if file is not None and not isinstance(file, Refusal) else None
+    config = Config(row.config) if row is not None and row.config is not None else None
+    return config if config in able else None
+
+
+def _decided(
+    bench: Bench, arms: Arms, configs: Sequence[Config | None], old: int, rivals: Sequence[int], output: str | None
+) -> tuple[Row, str]:
+    """Confirm the best challenger against the incumbent in three processes, and measure the winner's speed-up."""
+    wanted = [0, 0, old, *rivals]
+    places = [arms, *bench.fresh([configs[arm] for arm in wanted])]
+    for place in places[1:]:
+        place.open(arms.plan.launches * _least_us(arms), qualify=True)
+    indices = [
+        dict(zip(wanted, wanted, strict=True)),
+        *({arm: at for at, arm in enumerate(wanted)} for _ in places[1:]),
+    ]
+    gains = [
+        max(_log_ratio(place, index[old], index[rival]) for place, index in zip(places, indices, strict=True))
+        for rival in rivals
+    ]
+    replaced = bool(gains) and gains[0] < math.log1p(-REPLACE_MARGIN)
+    chosen = rivals[0] if replaced else old
+    best = f"best challenger {configs[rivals[0]].id} {-math.expm1(gains[0]) * 100:+.1f} %" if gains else "no challenger"  # type: ignore[union-attr]
+    note = (
+        f"{'replaces' if replaced else 'kept against'} {_name(configs[old])}: {best}"
+        if replaced
+        else (f"fixed launch kept, {best}" if configs[chosen] is None else f"kept, {best}")
+    )
+    ratios = []
+    if configs[chosen] is not None:
+        ratios = [
+            math.exp(-_log_ratio(place, index[0], index[chosen])) for place, index in zip(places, indices, strict=True)
+        ]
+    fixed_us, chosen_us = medians_us(arms.sample(0, chosen or 1, 2))
+    config = configs[chosen]
+    return Row(
+        key=bench.key,
+        config=dict(config) if config is not None else None,
+        evidence="identical_bytes" if config is not None else None,
+        output=output if config is not None else None,
+        fixed_output=output,
+        times_us=Times(fixed=round(fixed_us, 4), committed=round(chosen_us, 4) if config is not None else None),
+        speed_up=round(min(ratios), 4) if ratios else None,
+        speed_up_samples=[round(ratio, 4) for ratio in ratios],
+        method=arms.plan.method,
+        cache=arms.plan.cache,
+        note=note,
+        measured_at=datetime.now(UTC).date().isoformat(),
+    ), note
+
+
+def _least_us(arms: Arms) -> float:
+    return min(medians_us(arms.sample(0, 1, 1)))
+
+
+def _log_ratio(arms: Arms, first: int, second: int) -> float:
+    if first == second:
+        return 0.0
+    rounds = arms.sample(first, second, LAST_LOOK)
+    return estimate([log_ratio_of_round(abba) for abba in rounds]).log_ratio
+
+
+def _name(config: Config | None) -> str:
+    return config.id if config is not None else "the fixed launch"

@@ -1,0 +1,219 @@
+"""One committed row: from its file to a verdict."""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from msgspec import Struct, structs
+
+from pytest_kernelqual.committed.refusal import Refusal
+from pytest_kernelqual.committed.schema import CommittedDevice, CommittedFile, Row
+from pytest_kernelqual.committed.store import Store
+from pytest_kernelqual.errors import UnmeasurableError
+from pytest_kernelqual.gating.arms import Arms, control, gate, screen
+from pytest_kernelqual.model.config import Config
+from pytest_kernelqual.model.messages import CandidateInfo, CaseInfo, SpecInfo
+from pytest_kernelqual.model.record import CandidateRecord, CommittedRecord, CommittedVerdict, GateRecord
+
+# Verdicts that fail an item; the others pass or warn.
+FAILING: frozenset[CommittedVerdict] = frozenset(
+    {
+        "slower_than_fixed",
+        "slower_than_best",
+        "decayed",
+        "not_qualified",
+        "stale",
+        "orphan",
+        "missing",
+        "duplicate",
+        "bad_file",
+    }
+)
+
+_SCREENING_ROUNDS = 2
+
+
+class Margins(NamedTuple):
+    """How much slower a committed config may be, as fractions."""
+
+    fixed: float = 0.02
+    best: float = 0.05
+    decay_warn: float = 0.05
+    decay_fail: float = 0.10
+
+
+class Bench(Struct, frozen=True):
+    """What a row is checked with."""
+
+    store: Store
+    kernel: str
+    device: CommittedDevice
+    spec: SpecInfo
+    key: dict[str, Any]
+    cases: list[CaseInfo]
+    """The cases with this key; the first one is timed."""
+    qualify: Callable[[CaseInfo, CandidateInfo], CandidateRecord]
+    """Byte-qualifies a candidate in this run, or returns what this run found before."""
+    arms: Callable[[Sequence[Config | None]], Arms] | None
+    """Makes arms on the first case; None where nothing can be timed."""
+    fresh: Callable[[Sequence[Config | None]], list[Arms]]
+    """Makes the same arms in two fresh processes."""
+    margins: Margins
+
+    def candidate(self, config: Config) -> CandidateInfo | None:
+        """Return the declared candidate with this config."""
+        return next((info for info in self.spec.candidates if Config(info.config) == config), None)
+
+    def qualified(self, info: CandidateInfo) -> CandidateRecord | None:
+        """Return the record that keeps a candidate from being used on any case of the key, or None."""
+        records = (self.qualify(case, info) for case in self.cases)
+        return next((record for record in records if record.outcome != "qualified"), None)
+
+
+def check(bench: Bench) -> CommittedRecord:
+    """Return what becomes of the row: it starts at `not_timed` and is upgraded by evidence only."""
+    blank = CommittedRecord(device=bench.store.path_for(bench.kernel, bench.device.name).stem, key=bench.key)
+    found = _row(bench)
+    if isinstance(found, CommittedRecord):
+        return structs.replace(found, device=blank.device, key=blank.key)
+    file, row = found
+    record = structs.replace(blank, config=row.config)
+    told = _static(bench, file, row)
+    if told is not None:
+        return verdict(record, *told)
+    if row.config is not None:
+        info = bench.candidate(Config(row.config))
+        against = bench.qualified(info) if info is not None else None
+        if against is not None:
+            return verdict(record, "not_qualified", f"{against.id}: {against.outcome}: {against.reason}")
+    if bench.arms is None:
+        return verdict(record, "not_timed", "no device: kernels are interpreted, and nothing is timed")
+    return _gated(bench, bench.arms, record, row)
+
+
+def verdict(record: CommittedRecord, name: CommittedVerdict, *reasons: str) -> CommittedRecord:
+    """Return the record with a verdict, its reasons, and whether it passes."""
+    return structs.replace(
+        record, verdict=name, reasons=[*record.reasons, *filter(None, reasons)], passed=name not in FAILING
+    )
+
+
+def _row(bench: Bench) -> tuple[CommittedFile, Row] | CommittedRecord:
+    blank = CommittedRecord(device="", key=bench.key)
+    file = bench.store.read(bench.kernel, bench.device)
+    if isinstance(file, Refusal):
+        return verdict(blank, "duplicate" if file.code == "duplicate_key" else "bad_file", str(file))
+    row = file.row(bench.key) if file is not None else None
+    if file is None or row is None:
+        what = f"no committed configs for {bench.device.name}" if file is None else "no row for this key"
+        return verdict(blank, "missing", f"{what}; measure it with --kernelqual-update")
+    return file, row
+
+
+def _static(bench: Bench, file: CommittedFile, row: Row) -> tuple[CommittedVerdict, str] | None:
+    """Return what is wrong with a row that can be told without running anything."""
+    if file.space_of(row) != bench.spec.space:
+        return "stale", (
+            "the candidates, the kernel or its launch code changed since the row was measured; "
+            "measure it again with --kernelqual-update"
+        )
+    if row.config is not None and bench.candidate(Config(row.config)) is None:
+        return "stale", f"{Config(row.config).id} is no candidate any more; measure again with --kernelqual-update"
+    return None
+
+
+def _gated(
+    bench: Bench, make: Callable[[Sequence[Config | None]], Arms], record: CommittedRecord, row: Row
+) -> CommittedRecord:
+    """Run the gates; arm 0 and 1 are the fixed launch, arm 2 is the committed config where there is one."""
+    committed = Config(row.config) if row.config is not None else None
+    others = [info for info in bench.spec.candidates if committed is None or Config(info.config) != committed]
+    rivals = [Config(info.config) for info in others if _may_rival(bench, info)]
+    configs: list[Config | None] = [None, None, *([committed] if committed else []), *rivals]
+    arms = make(configs)
+    own = 2 if committed else 0
+    margins = bench.margins
+    gates: list[GateRecord] = [control(arms, margin=margins.fixed, qualify=True)]
+    if gates[0].verdict != "ok":
+        return verdict(structs.replace(record, gates=gates), "unmeasurable", gates[0].reason)
+    if committed:
+        gates.append(
+            gate(
+                "not_slower_than_fixed",
+                arms,
+                (0, own),
+                margin=margins.fixed,
+                fresh=lambda: bench.fresh([None, committed]),
+            )
+        )
+        record = structs.replace(record, speed_up=round(1 / gates[-1].ratio[0], 4) if gates[-1].ratio else None)
+    gates += _near_best(bench, arms, own, list(range(own + 1 if committed else 2, len(configs))), configs)
+    record = structs.replace(record, gates=gates)
+    for told in [*_slow(gates), *_decayed(record, row, margins), *_undecided(gates)]:
+        return verdict(record, *told)
+    return verdict(record, "ok")
+
+
+def _may_rival(bench: Bench, info: CandidateInfo) -> bool:
+    return bench.qualified(info) is None
+
+
+def _near_best(
+    bench: Bench, arms: Arms, own: int, rivals: list[int], configs: Sequence[Config | None]
+) -> Iterator[GateRecord]:
+    """Hold the committed config against the best candidate: chosen on screening data, judged on new samples."""
+    if not rivals:
+        return
+    margin = bench.margins.best
+    try:
+        ratios = screen(arms, own, rivals, rounds=_SCREENING_ROUNDS)
+    except UnmeasurableError:
+        return
+    best = min(ratios, key=lambda arm: ratios[arm])
+    if math.expm1(-ratios[best]) < margin / 2:  # far from the margin even on rough data
+        return
+    yield gate("near_best", arms, (best, own), margin=margin, fresh=lambda: bench.fresh([configs[best], configs[own]]))
+
+
+def _slow(gates: Sequence[GateRecord]) -> Iterator[tuple[CommittedVerdict, str]]:
+    names: dict[str, CommittedVerdict] = {
+        "not_slower_than_fixed": "slower_than_fixed",
+        "near_best": "slower_than_best",
+    }
+    for record in gates:
+        if record.verdict == "slow":
+            yield names[record.gate], record.reason
+
+
+def _undecided(gates: Sequence[GateRecord]) -> Iterator[tuple[CommittedVerdict, str]]:
+    for record in gates:
+        if record.verdict == "inconclusive":
+            yield "inconclusive", record.reason
+        elif record.verdict == "unmeasurable":
+            yield "unmeasurable", record.reason
+
+
+def _decayed(record: CommittedRecord, row: Row, margins: Margins) -> Iterator[tuple[CommittedVerdict, str]]:
+    """Compare the speed-up with the stored one; a fixed launch that became faster is said, and is no decay."""
+    judged = next((item for item in record.gates if item.gate == "not_slower_than_fixed"), None)
+    if row.speed_up is None or record.speed_up is None or judged is None:
+        return
+    best = 1 / min(judged.processes)
+    lost = 1 - best / row.speed_up
+    if lost <= margins.decay_warn:
+        return
+    text = f"speed-up {row.speed_up:.3f} when committed, {best:.3f} now ({-lost * 100:+.1f} %)"
+    stored = row.times_us.committed if row.times_us else None
+    if stored is not None and judged.time_us and judged.time_us[1] <= stored * (1 + margins.decay_warn):
+        yield "ok", f"baseline moved: the fixed launch became faster: {text}"
+    elif lost > margins.decay_fail:
+        yield "decayed", text
+    else:
+        yield "ok", f"warning: {text}"
+
+
+@contextmanager
+def nobody_else() -> Iterator[None]:
+    """Stand for the lock where a run has the device to itself."""
+    yield
