@@ -75,6 +75,11 @@ class ItemSession:
             listener=self,
         )
 
+    @property
+    def judged(self) -> bool:
+        """Tell whether the whole case was run and has its verdict."""
+        return self._record is not None
+
     def qualify_all(self) -> None:
         """Run the whole case and fail the test with its failures."""
         self._run.environment()
@@ -199,8 +204,10 @@ class Fixtures:
         report: pytest.TestReport = yield
         target = item.stash.get(TARGET, None)
         if target is not None and target.case is not None and (call.when == "call" or not report.passed):
-            record = self._session(item, target).kernel_record()
-            attach(self._run, report, record, handwritten=not _made_by_us(item))
+            session = self._session(item, target)
+            # A test of ours that was ended before its verdict failed for a reason that its record does not hold.
+            own_reasons = _made_by_us(item) and (session.judged or not report.failed)
+            attach(self._run, report, session.kernel_record(), handwritten=not own_reasons)
         return report
 
     def _session(self, item: pytest.Item, target: Target) -> ItemSession:
