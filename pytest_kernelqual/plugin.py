@@ -150,7 +150,7 @@ class _Off:
         if session.items:
             self._left_out = 0
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    def pytest_terminal_summary(self, terminalreporter: Any, config: pytest.Config) -> None:
         """Tell who named a spec file, or only tests marked kernelqual, why nothing ran."""
         named = named_spec_files(config.args, self._patterns)
         if named:

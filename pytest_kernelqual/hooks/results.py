@@ -183,7 +183,7 @@ class Results:
             reporter.append_failure(report)
             log.finalize(report)
 
-    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print the summary of the report."""
         if self._document is None:
             return
