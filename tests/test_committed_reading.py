@@ -43,6 +43,7 @@ def refusal(data: bytes) -> Refusal:
     assert found.path == "f.json"
     assert found.text
     assert "\n" not in str(found)
+    assert len(str(found)) < 500
     return found
 
 
@@ -108,6 +109,8 @@ def first(name: str, value: object) -> Callable[[dict[str, Any]], object]:
         (lambda plain: plain.pop("schema"), "wrong_schema", "None"),
         (lambda plain: plain.update(schema=["x"]), "wrong_schema", "['x']"),
         (lambda plain: plain.update(extra=1), "wrong_type", "extra"),
+        (lambda plain: plain.update({"x\ny": 1}), "wrong_type", "x\\ny"),
+        (lambda plain: plain.update({"x" * 100_000: 1}), "wrong_type", "..."),
         (lambda plain: plain.pop("device"), "wrong_type", "device"),
         (lambda plain: plain["device"].update(compute_units="132"), "wrong_type", "'132'"),
         (lambda plain: plain["device"].update(compute_units=True), "wrong_type", "True"),

@@ -14,6 +14,7 @@ from pytest_kernelqual.model.values import encodable, scalar_problem, shown
 
 MAX_BYTES = 4 << 20
 MAX_DEPTH = 16
+_LONGEST_REASON = 300
 _CONFLICT = re.compile(rb"^(?:<{7}|={7}|>{7}|\|{7})(?: .*)?\r?$", flags=re.MULTILINE)
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', flags=re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
@@ -148,4 +149,7 @@ def _depth(data: bytes) -> int:
 
 
 def _reason(error: Exception) -> str:
-    return str(error).removeprefix(": ")
+    """Return a message that quotes the file as one line of bounded length."""
+    text = str(error).removeprefix(": ")
+    text = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
+    return text if len(text) <= _LONGEST_REASON else f"{text[: _LONGEST_REASON - 3]}..."
