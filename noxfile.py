@@ -9,6 +9,8 @@ nox.options.error_on_missing_interpreters = True
 PYTHONS = ["3.11", "3.12", "3.13"]
 # The oldest and the newest that are supported, and the one of constraints.txt.
 TRITONS = ["3.6.0", "3.7.1", "3.9.0"]
+# The interpreter of triton 3.6 converts arrays in a way that numpy 2.4 has ended.
+OLDER_NUMPY = {"3.6.0": ["numpy==2.3.5"]}
 
 
 @nox.session(python=PYTHONS)
@@ -18,7 +20,7 @@ def tests(session: nox.Session, triton: str) -> None:
     session.install("-c", "constraints.txt", "-e", ".[torch,triton,test]")
     folder = session.create_tmp()
     # Without dependencies and in front of the path: torch asks for the triton that it was built with.
-    session.install("--no-deps", "--upgrade", "--target", folder, f"triton=={triton}")
+    session.install("--no-deps", "--upgrade", "--target", folder, f"triton=={triton}", *OLDER_NUMPY.get(triton, []))
     session.run("pytest", "-p", "no:cacheprovider", *session.posargs, env={"PYTHONPATH": folder})
 
 

@@ -184,10 +184,9 @@ def test_examples_of_documents_qualify(document: Path, tmp_path: Path) -> None:
         for _, text in blocks
         for name in re.findall(r"^@kernel_spec\(.*?^def (\w+)", text, re.DOTALL | re.MULTILINE)
     }
-    assert declared <= {kernel["kernel"] for kernel in report["kernels"]}
-    assert all(
-        case["candidates"] for kernel in report["kernels"] for case in kernel["cases"] if kernel["kernel"] in declared
-    )
+    tried = {kernel["kernel"] for kernel in report["kernels"] for case in kernel["cases"] if case["candidates"]}
+    assert declared <= tried
+    assert report["controls"]["compared"] >= len(declared)
 
 
 def test_no_module_is_long() -> None:
