@@ -25,6 +25,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         group.addoption(f"--kernelqual-{name}", metavar=metavar, default=None, help=f"{text} (ini: {_ini(name)})")
         parser.addini(_ini(name), help=text, default=None)
     group.addoption(
+        "--kernelqual-update",
+        action="store_true",
+        help="measure committed configs anew and write those that are faster (needs a device)",
+    )
+    group.addoption(
         "--kernelqual-in-process",
         action="store_true",
         help="run interpreted kernels inside the pytest process, for --pdb and breakpoints",
@@ -35,6 +40,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=list(_DEFAULT_WANTED),
         help="paths that --kernelqual takes when none is given",
     )
+    parser.addini("kernelqual_committed", help="folder of committed configs; default committed_configs", default=None)
     parser.addini("kernelqual_files", type="args", default=["qual_*.py"], help="names of files that hold specs")
     parser.addini(
         "kernelqual_fail_on",
@@ -52,6 +58,8 @@ _VALUES = (
     ("json", "PATH", "where to write the report; default qualified-configurations.json in the root folder"),
     ("run-timeout", "SECONDS", "limit of one launch; default 60"),
     ("compile-timeout", "SECONDS", "limit of compiling one candidate; default 120"),
+    ("tolerance", "PERCENT", "how much slower than the fixed launch a committed config may be; default 2"),
+    ("budget", "TIME", "how long committed configs may be timed, for example 60s; default no limit"),
     (
         "start-timeout",
         "SECONDS",

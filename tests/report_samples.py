@@ -14,7 +14,7 @@ from pytest_kernelqual.model.record import (
     FixedRecord,
     KernelRecord,
 )
-from pytest_kernelqual.report.journal import Plan, PlannedCase, PlannedKernel
+from pytest_kernelqual.report.plan import Plan, PlannedCase, PlannedKernel
 
 NODEID = "kernels/qual_rms_norm.py::rms_norm_fwd::test_candidates[rows3-cols515-float16]"
 MISMATCH = {

@@ -17,7 +17,8 @@ from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, FixedRec
 from pytest_kernelqual.report import journal as journal_module
 from pytest_kernelqual.report.document import build, read, write
 from pytest_kernelqual.report.document import encode as encode_document
-from pytest_kernelqual.report.journal import Journal, Plan, recover
+from pytest_kernelqual.report.journal import Journal, recover
+from pytest_kernelqual.report.plan import Plan
 
 FIXED = FixedRecord(outcome="qualified", output="sha256:00", launches=3)
 FIRST = case(candidate("a"), mismatching("b"), id_="first", nodeid="q.py::k::t[first]", fixed=FIXED)

@@ -1,7 +1,7 @@
 """Find the config to commit for one key: screen by successive halving, confirm in three processes."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -26,18 +26,15 @@ class Refreshed(NamedTuple):
     control: GateRecord | None = None
 
 
-def refresh(bench: Bench, *, output: str | None, cases_passed: bool) -> Refreshed:
+def refresh(bench: Bench, *, output: Callable[[], str | None]) -> Refreshed:
     """Return the row for a key.
 
     The incumbent is the committed config while it is valid and qualified, else the fixed launch.
 
     Args:
         bench: What the row is measured with.
-        output: Digest of the fixed launch's output, which that of every qualified candidate equals.
-        cases_passed: False keeps everything as it is: nothing is written from a failed case.
+        output: Digest of the fixed launch's output, which that of every qualified candidate equals; asked at the end.
     """
-    if not cases_passed:
-        return Refreshed(None, "not written: a case of this key failed")
     if bench.arms is None:
         return Refreshed(None, "not written: no device, and nothing is timed")
     able = [Config(info.config) for info in bench.spec.candidates if bench.qualified(info) is None]
@@ -51,7 +48,7 @@ def refresh(bench: Bench, *, output: str | None, cases_passed: bool) -> Refreshe
         order = halve(arms, 0, list(range(2, len(configs))))
         old = configs.index(incumbent) if incumbent is not None else 0
         rivals = [arm for arm in order if arm != old]
-        return Refreshed(*_decided(bench, arms, configs, old, rivals[:1], output), armed)
+        return Refreshed(*_decided(bench, arms, configs, old, rivals[:1], output()), armed)
     except UnmeasurableError as error:
         return Refreshed(None, f"not written: {error}", armed)
 

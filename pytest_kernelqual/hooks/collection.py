@@ -10,6 +10,7 @@ import pytest
 from msgspec import Struct
 
 from pytest_kernelqual.errors import KernelqualError
+from pytest_kernelqual.hooks.committed import CommittedConfigs, CommittedTests, KeyTarget, is_committed_file
 from pytest_kernelqual.hooks.fixtures import Declaration, Qualification
 from pytest_kernelqual.hooks.planning import PROBLEM, make_plan, narrowed_by
 from pytest_kernelqual.hooks.run import TARGET, Declared, Run, Target
@@ -82,8 +83,9 @@ class Broken(Struct, frozen=True):
 class Collection:
     """Hooks of collection."""
 
-    def __init__(self, config: pytest.Config, run: Run) -> None:
-        """Keep the run."""
+    def __init__(self, config: pytest.Config, run: Run, committed: CommittedConfigs) -> None:
+        """Keep the run, and what knows of committed configs."""
+        self._committed = committed
         self._config = config
         self._run = run
         self._patterns: list[str] = config.getini("kernelqual_files")
@@ -119,7 +121,8 @@ class Collection:
             name = f"{spec.name}_line{spec.line}" if spec.name in seen or (spec.problem and fine) else spec.name
             seen.add(name)
             info = SpecInfo(name=spec.name, line=spec.line, problem=problem) if problem else spec
-            yield _class(name, Declared(str(path), info, position), marks, module)
+            found = Declared(str(path), info, position)
+            yield _class(name, found, marks, module, with_rows=self._committed.has_rows(found))
 
     def _name_problem(self, name: str, path: Path) -> str:
         """Say which other file has a spec of this name; empty when none has."""
@@ -152,7 +155,7 @@ class Collection:
         ours: list[pytest.Item] = []
         others: list[pytest.Item] = []
         for item in items:
-            is_ours = item.getparent(SpecFile) or item.get_closest_marker("kernelqual")
+            is_ours = item.getparent(SpecFile) or item.get_closest_marker("kernelqual") or is_committed_file(item)
             (ours if is_ours else others).append(item)
         if others:
             config.hook.pytest_deselected(items=others)
@@ -200,9 +203,13 @@ class Collection:
     def _given(self, item: pytest.Item) -> Target | Broken | None:
         """Return what the item qualifies; None for a marked test that asks for no fixture of ours."""
         callspec = getattr(item, "callspec", None)
-        given = callspec.params.get("kernel_case") if callspec is not None else None
+        params = callspec.params if callspec is not None else {}
+        given = params.get("kernel_case")
         if isinstance(given, Target | Broken):
             return given
+        row = params.get("kernelqual_key")
+        if isinstance(row, KeyTarget):
+            return Target(row.declared, row.cases[0], row.row)
         declared = getattr(getattr(item, "cls", None), "kernelqual_declared", None)
         return Target(declared, None) if declared is not None else None
 
@@ -241,7 +248,9 @@ class Collection:
 _MARKER_USE = 'give one spec, as the object or as "path/qual_file.py::spec_name"'
 
 
-def _class(name: str, declared: Declared, marks: list[pytest.MarkDecorator], module: str) -> Any:
+def _class(
+    name: str, declared: Declared, marks: list[pytest.MarkDecorator], module: str, *, with_rows: bool = False
+) -> Any:
     """Make the test class of a spec; its functions are placed on the spec's line."""
     at = _placed(declared.path, declared.spec.line, name)
     body: dict[str, Any] = {"kernelqual_declared": declared, "place_as": at, "__module__": module}
@@ -250,6 +259,8 @@ def _class(name: str, declared: Declared, marks: list[pytest.MarkDecorator], mod
         body["test_declaration"] = _clone(Declaration.test_declaration, at)
     else:
         body["test_candidates"] = _clone(Qualification.test_candidates, at)
+        if with_rows:
+            body["test_committed"] = _clone(CommittedTests.test_committed, at)
     body["pytestmark"] = marks
     return type(name, (), body)
 

@@ -83,7 +83,8 @@ class ItemSession:
     def qualify_all(self) -> None:
         """Run the whole case and fail the test with its failures."""
         self._run.environment()
-        record = self.case.run()
+        with self._run.lock.shared():
+            record = self.case.run()
         self._record = record
         if record.passed:
             return
@@ -128,11 +129,15 @@ class ItemSession:
         )
 
     def fixed(self, record: FixedRecord) -> None:
-        """Journal the fixed launch."""
+        """Journal the fixed launch, and keep its digest."""
+        if self._target.case is not None:
+            self._run.remember_fixed(self._target.declared, self._target.case, record)
         self._run.journal.fixed(self._item.nodeid, record)
 
     def candidate(self, record: CandidateRecord) -> None:
-        """Journal a candidate."""
+        """Journal a candidate, and keep it for the items about committed configs."""
+        if self._target.case is not None:
+            self._run.remember(self._target.declared, self._target.case, record)
         self._run.journal.candidate(self._item.nodeid, record)
 
     def progress(self, candidate: str, done: int, total: int) -> None:
@@ -203,7 +208,12 @@ class Fixtures:
         """Hang the records and the device's log on the report; under xdist they travel with it."""
         report: pytest.TestReport = yield
         target = item.stash.get(TARGET, None)
-        if target is not None and target.case is not None and (call.when == "call" or not report.passed):
+        if (
+            target is not None
+            and target.case is not None
+            and target.row is None
+            and (call.when == "call" or not report.passed)
+        ):
             session = self._session(item, target)
             # A test of ours that was ended before its verdict failed for a reason that its record does not hold.
             own_reasons = _made_by_us(item) and (session.judged or not report.failed)

@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 
 from pytest_kernelqual.files import strict_json
 from pytest_kernelqual.hooks.run import Run
-from pytest_kernelqual.model.record import CaseRecord, Environment, KernelRecord
+from pytest_kernelqual.model.record import CaseRecord, CommittedRecord, Environment, KernelRecord
 
 LOG_SECTION = "kernelqual device log"
 
@@ -28,8 +28,11 @@ def attach(run: Run, report: pytest.TestReport, kernel: KernelRecord, *, handwri
     cases = [agreed(case, report, handwritten=handwritten) for case in kernel.cases]
     for case in cases:
         run.journal.case(case.nodeid, case)
+    rows = [_agreed_row(row, report) for row in kernel.committed]
+    for row in rows:
+        run.journal.row(row.nodeid, row)
     sent = ItemReport(
-        kernel=structs.replace(kernel, cases=cases),
+        kernel=structs.replace(kernel, cases=cases, committed=rows),
         environment=run.known_environment,
         journal_problem=run.journal_problem,
     )
@@ -61,6 +64,13 @@ def agreed(case: CaseRecord, report: pytest.TestReport, *, handwritten: bool) ->
         return case  # the item failed with these very lines
     told = f"the item {'was skipped' if report.skipped else 'failed'} in {report.when}: {why(report)}"
     return structs.replace(case, passed=False, failures=[told, *case.failures])
+
+
+def _agreed_row(row: CommittedRecord, report: pytest.TestReport) -> CommittedRecord:
+    """Return the row as its item ended."""
+    if report.passed or not row.passed:
+        return row
+    return structs.replace(row, passed=False, reasons=[*row.reasons, f"the item failed: {why(report)}"])
 
 
 def why(report: pytest.TestReport | pytest.CollectReport) -> str:

@@ -15,6 +15,7 @@ _T = TypeVar("_T")
 
 _MAX_SEED = 2**63 - 1
 _MAX_COUNT = 10_000
+_MAX_PERCENT = 100.0
 _MAX_SECONDS = 7 * 24 * 3600.0
 
 
@@ -36,6 +37,10 @@ def read_settings(config: pytest.Config, *, visible_device: str | None = None) -
         start_timeout_s=_value(config, "start-timeout", _seconds, 300.0),
         fail_on=_fail_on(config),
         in_process=bool(config.option.kernelqual_in_process),
+        committed_dir=str(config.getini("kernelqual_committed") or "committed_configs"),
+        update=bool(config.option.kernelqual_update),
+        tolerance_pct=_value(config, "tolerance", _percent, 2.0),
+        budget_s=_value(config, "budget", _budget, None),
     )
 
 
@@ -80,6 +85,24 @@ def _seconds(text: str) -> float:
     if not 0 < number <= _MAX_SECONDS:
         raise ValueError(f"must be a number of seconds above 0 and at most {_MAX_SECONDS:.0f}")
     return number
+
+
+def _percent(text: str) -> float:
+    try:
+        number = float(text.removesuffix("%"))
+    except ValueError:
+        number = -1.0
+    if not 0 < number <= _MAX_PERCENT:
+        raise ValueError(f"must be a number of percent above 0 and at most {_MAX_PERCENT:g}")
+    return number
+
+
+def _budget(text: str) -> float:
+    for suffix, factor in (("ms", 0.001), ("s", 1.0), ("min", 60.0), ("h", 3600.0)):
+        number = text.removesuffix(suffix)
+        if number != text and number.replace(".", "", 1).isdecimal():
+            return _seconds(str(float(number) * factor))
+    return _seconds(text)
 
 
 def _device(text: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 from pytest_kernelqual.hooks.run import TARGET, Target
-from pytest_kernelqual.report.journal import Plan, PlannedCase, PlannedKernel
+from pytest_kernelqual.report.plan import Plan, PlannedCase, PlannedKernel, PlannedRow
 
 # Why a hand-written test cannot have its case.
 PROBLEM = pytest.StashKey[str]()
@@ -33,7 +33,9 @@ def make_plan(items: Iterable[pytest.Item], nodeids: Sequence[str], because: lis
                 problem=spec.problem if spec is not None else problem,
             ),
         )
-        if target is not None and target.case is not None:
+        if target is not None and target.row is not None:
+            kernel.rows.append(PlannedRow(nodeid=item.nodeid, device=target.row.device, key=target.row.key))
+        elif target is not None and target.case is not None:
             kernel.cases.append(_planned_case(item, target))
     return Plan(kernels=list(kernels.values()), nodeids=list(nodeids), incomplete_because=because)
 
@@ -80,4 +82,6 @@ def _declared_order(item: pytest.Item) -> tuple[str, int, str, int]:
         return path, 0, kernel_nodeid(item), 0
     cases = [case.id for case in target.declared.spec.cases]
     position = cases.index(target.case.id) if target.case is not None else 0
+    if target.row is not None:
+        position += len(cases)
     return path, target.declared.position, kernel_nodeid(item), position

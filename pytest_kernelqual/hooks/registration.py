@@ -6,6 +6,7 @@ import pytest
 
 from pytest_kernelqual.errors import KernelqualError
 from pytest_kernelqual.hooks.collection import Collection
+from pytest_kernelqual.hooks.committed import CommittedConfigs
 from pytest_kernelqual.hooks.distribution import Distribution
 from pytest_kernelqual.hooks.fixtures import Fixtures
 from pytest_kernelqual.hooks.options import read_settings, report_path
@@ -44,7 +45,9 @@ def register(config: pytest.Config, *, default_paths: bool) -> None:
     )
     config.stash[RUN] = run
     manager = config.pluginmanager
-    manager.register(Collection(config, run), "kernelqual-collection")
+    committed = CommittedConfigs(config, run)
+    manager.register(committed, "kernelqual-committed")
+    manager.register(Collection(config, run, committed), "kernelqual-collection")
     manager.register(Fixtures(config, run), "kernelqual-fixtures")
     if workerinput is None:
         manager.register(Results(config, run), "kernelqual-results")

@@ -7,14 +7,18 @@ import msgspec
 import pytest
 from msgspec import structs
 
+from pytest_kernelqual.committed.refusal import Refusal
+from pytest_kernelqual.committed.store import UpdateReport
 from pytest_kernelqual.errors import DeviceProcessError, DocumentError, KernelqualError
 from pytest_kernelqual.hooks.item_report import detach, why
+from pytest_kernelqual.hooks.refreshing import write_proposals
 from pytest_kernelqual.hooks.run import Run
 from pytest_kernelqual.hooks.signals import SIGTERM_TEXT, Signals
-from pytest_kernelqual.model.record import CaseRecord, Document, Environment, KernelRecord
+from pytest_kernelqual.model.record import CaseRecord, CommittedRecord, Document, Environment, KernelRecord
 from pytest_kernelqual.report.document import build, encode, write
 from pytest_kernelqual.report.journal import read_plan, recover, unfinished_case
 from pytest_kernelqual.report.junit import PER_CASE, case_properties, suite_properties
+from pytest_kernelqual.report.rows import refresh_summary, rows_summary
 from pytest_kernelqual.report.session_folder import SessionFolder
 from pytest_kernelqual.report.text import summary
 
@@ -34,6 +38,10 @@ class Results:
         self._signals = Signals()
         self._folder: SessionFolder | None = None
         self._finished: dict[str, CaseRecord] = {}
+        self._rows: dict[str, CommittedRecord] = {}
+        self._files: list[KernelRecord] = []
+        """What is wrong with committed files as a whole."""
+        self._refreshed: list[UpdateReport | Refusal] | None = None
         self._environment: Environment | None = None
         self._failed: dict[str, str] = {}
         """What failed by pytest's own account, and why."""
@@ -108,6 +116,9 @@ class Results:
             if sent.journal_problem:
                 self._problems.append(f"the journal is incomplete: {sent.journal_problem}")
             self._finished.update({case.nodeid: case for case in sent.kernel.cases})
+            self._rows.update({row.nodeid: row for row in sent.kernel.committed})
+            if sent.kernel.nodeid == report.nodeid and sent.kernel.committed:
+                self._files.append(sent.kernel)
         if report.failed or report.skipped:
             self._failed.setdefault(report.nodeid, why(report))
         if report.skipped:
@@ -190,6 +201,9 @@ class Results:
         terminalreporter.section("kernelqual")
         width = terminalreporter._tw.fullwidth  # noqa: SLF001 - the width that pytest uses itself
         terminalreporter.write_line(summary(self._document, width=width))
+        for told in (rows_summary(self._document.kernels), refresh_summary(self._refreshed or [])):
+            if told:
+                terminalreporter.write_line(f"\n{told}")
         if self._written:
             terminalreporter.write_line(f"report: {self._written}")
 
@@ -227,8 +241,9 @@ class Results:
         if self._run.journal_problem:
             self._problems.append(f"the journal is incomplete: {self._run.journal_problem}")
         kernels, environment, nodeids, because = recover(
-            self._run.journal_folder, plan=self._run.plan, finished=self._finished
+            self._run.journal_folder, plan=self._run.plan, finished=self._finished, rows=self._rows
         )
+        kernels += self._files
         if not kernels:
             because.append("no qualification item was selected")
         kernels, missed = _agreeing(kernels, self._failed)
@@ -238,7 +253,11 @@ class Results:
             self._problems.append(f"the report holds a failure that no item shows: {hidden[0]}{more}")
         self._problems = list(dict.fromkeys(self._problems))
         reasons = list(dict.fromkeys([*because, *missed, *self._notes, *self._problems]))
-        document = build(kernels, self._stamped(environment or self._environment), nodeids, reasons)
+        environment = self._stamped(environment or self._environment)
+        if self._run.settings.update and self._refreshed is None:
+            self._refreshed = write_proposals(self._run.store, kernels, environment)
+            self._problems += [str(report) for report in self._refreshed if isinstance(report, Refusal)]
+        document = build(kernels, environment, nodeids, reasons)
         self._document = document
         try:
             write(self._run.report, encode(document))

@@ -3,19 +3,24 @@
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec import Struct, structs
 
+from pytest_kernelqual.committed.schema import CommittedDevice
+from pytest_kernelqual.committed.store import Store
 from pytest_kernelqual.errors import DeviceProcessError, DocumentError, KernelqualError
 from pytest_kernelqual.hooks.spec_files import import_root
 from pytest_kernelqual.model.messages import CaseInfo, Describe, Described, EnvironmentRead, ReadEnvironment, SpecInfo
-from pytest_kernelqual.model.record import Environment
+from pytest_kernelqual.model.record import CandidateRecord, DeviceDescriptor, Environment, FixedRecord
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.processes.device import Device, Limits
 from pytest_kernelqual.processes.device_process import DeviceProcess
 from pytest_kernelqual.processes.in_process import InProcessDevice
-from pytest_kernelqual.report.journal import Journal, Plan
+from pytest_kernelqual.processes.locks import DeviceLock
+from pytest_kernelqual.report.journal import Journal
+from pytest_kernelqual.report.plan import Plan
 
 
 class Declared(Struct, frozen=True):
@@ -27,11 +32,21 @@ class Declared(Struct, frozen=True):
     """Among the specs of its file."""
 
 
+class TargetRow(Struct, frozen=True):
+    """One row of a committed file."""
+
+    device: str
+    """File name of the device, without its suffix."""
+    key: dict[str, Any]
+
+
 class Target(Struct, frozen=True):
     """What one item qualifies."""
 
     declared: Declared
     case: CaseInfo | None
+    row: TargetRow | None = None
+    """Set where the item is about a committed config; `case` is then the one that is timed."""
 
 
 class Run:
@@ -50,6 +65,50 @@ class Run:
         self._described: dict[str, Described] = {}
         self._journal: Journal | None = None
         self._environment: Environment | None = None
+        self._lock: DeviceLock | None = None
+        self._confirming: list[Device] = []
+        self._candidates: dict[tuple[str, str, str, str], CandidateRecord] = {}
+        self.fixed_outputs: dict[tuple[str, str, str], str | None] = {}
+        """Digest of the fixed launch's output, by path, spec and case."""
+
+    @property
+    def store(self) -> Store:
+        """Return the folder of committed configs."""
+        return Store(Path(self.settings.root_dir) / self.settings.committed_dir)
+
+    @property
+    def lock(self) -> DeviceLock:
+        """Return the lock of the device that this process uses."""
+        if self._lock is None:
+            environment = self.environment()
+            self._lock = DeviceLock(environment.device.uuid if environment is not None else "")
+        return self._lock
+
+    @property
+    def confirming(self) -> list[Device]:
+        """Return two more processes on the same device, in which suspects of the whole run are timed again."""
+        if not self._confirming:
+            self._confirming = [DeviceProcess(self.settings), DeviceProcess(self.settings)]
+        return self._confirming
+
+    def committed_device(self) -> CommittedDevice | None:
+        """Return how committed files name the device of this run; None where kernels are interpreted."""
+        if self.device.hello().kind == "interpreter":
+            return None
+        environment = self.environment()
+        return committed_device(environment.device) if environment is not None else None
+
+    def remember(self, declared: Declared, case: CaseInfo, record: CandidateRecord) -> None:
+        """Keep a candidate's record for items of this process about the committed config."""
+        self._candidates[declared.path, declared.spec.name, case.id, record.id] = record
+
+    def remember_fixed(self, declared: Declared, case: CaseInfo, record: FixedRecord) -> None:
+        """Keep the fixed launch's output digest."""
+        self.fixed_outputs[declared.path, declared.spec.name, case.id] = record.output
+
+    def known_candidate(self, declared: Declared, case: CaseInfo, id_: str) -> CandidateRecord | None:
+        """Return what this process found of a candidate, or None."""
+        return self._candidates.get((declared.path, declared.spec.name, case.id, id_))
 
     @property
     def journal_folder(self) -> Path:
@@ -142,10 +201,21 @@ class Run:
 
     def close(self) -> None:
         """End the device and close the journal."""
-        if self._device is not None:
-            self._device.close()
+        for device in (self._device, *self._confirming):
+            if device is not None:
+                device.close()
         if self._journal is not None:
             self._journal.close()
+
+
+def committed_device(descriptor: DeviceDescriptor) -> CommittedDevice:
+    """Return how committed files name a device."""
+    return CommittedDevice(
+        vendor="nvidia" if descriptor.kind == "cuda" else "amd",
+        name=descriptor.name,
+        architecture=descriptor.architecture,
+        compute_units=descriptor.compute_units,
+    )
 
 
 RUN = pytest.StashKey[Run]()

@@ -2,7 +2,14 @@
 
 from pytest_kernelqual.launch.failures import classify
 from pytest_kernelqual.launch.forcing import observed, pinned
-from pytest_kernelqual.launch.kernels import KernelInfo, check_config, describe_kernel, interpreted, is_kernel
+from pytest_kernelqual.launch.kernels import (
+    KernelInfo,
+    check_config,
+    describe_kernel,
+    interpreted,
+    is_kernel,
+    kernel_function,
+)
 from pytest_kernelqual.launch.proof import Launch, Launches
 
 __all__ = [
@@ -14,6 +21,7 @@ __all__ = [
     "describe_kernel",
     "interpreted",
     "is_kernel",
+    "kernel_function",
     "observed",
     "pinned",
 ]

@@ -3,7 +3,7 @@
 import dataclasses
 import inspect
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -97,6 +97,12 @@ def levels(kernel: object) -> list[Any]:
             break
         chain.append(inner)
     return []
+
+
+def kernel_function(kernel: object) -> Callable[..., Any]:
+    """Return the Python function inside a kernel; DeclarationError where there is none."""
+    function: Callable[..., Any] = jit_function(kernel).fn
+    return function
 
 
 def jit_function(kernel: object) -> Any:

@@ -125,6 +125,7 @@ class SpecInfo(Struct, frozen=True, kw_only=True):
     repeats: int | None = None
     run_timeout_s: float | None = None
     compile_timeout_s: float | None = None
+    tolerance_pct: float | None = None
 
 
 class Described(Struct, frozen=True, tag=True, kw_only=True):

@@ -117,6 +117,15 @@ CommittedVerdict = Literal[
 ]
 
 
+class Proposal(Struct, frozen=True, kw_only=True):
+    """A row that a refresh measured, as it is written into the committed file."""
+
+    kernel: str
+    device: dict[str, Any]
+    space: str
+    row: dict[str, Any]
+
+
 class CommittedRecord(Struct, frozen=True, kw_only=True):
     """What became of one row of a committed file, or of the row that is missing."""
 
@@ -131,6 +140,8 @@ class CommittedRecord(Struct, frozen=True, kw_only=True):
     gates: list[GateRecord] = field(default_factory=list)
     speed_up: float | None = None
     """Fixed time / committed time of this run."""
+    proposal: Proposal | None = None
+    """What --kernelqual-update found."""
     passed: bool = False
 
 

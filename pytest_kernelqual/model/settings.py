@@ -34,6 +34,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     fail_on: tuple[str, ...] = ()
     """Outcomes of candidates that fail beyond those that always do."""
     in_process: bool = False
+    committed_dir: str = "committed_configs"
+    """Folder of committed configs, relative to the root folder."""
+    update: bool = False
+    """Measure committed configs anew instead of gating them."""
+    tolerance_pct: float = 2.0
+    """How much slower than the fixed launch a committed config may be."""
+    budget_s: float | None = None
+    """How long timing may go on; rows beyond are `not_timed`."""
 
     def effort(self, kind: str, seeds: int | None = None, repeats: int | None = None) -> tuple[int, int]:
         """Return how many input sets, and launches on each: the spec's own, else the run's, else by kind of device."""

@@ -18,6 +18,7 @@ from pytest_kernelqual.model.settings import MIN_REPEATS
 from pytest_kernelqual.model.values import encodable, shown
 
 _MOST_EFFORT = 10_000
+_MOST_PERCENT = 100
 _LONGEST_S = 7 * 24 * 3600.0
 
 Builder = Callable[..., Any]
@@ -89,6 +90,7 @@ class KernelSpec:
     repeats: int | None = None
     run_timeout_s: float | None = None
     compile_timeout_s: float | None = None
+    tolerance_pct: float | None = None
     error: str | None = field(default=None, compare=False)
 
     @property
@@ -109,7 +111,7 @@ _PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 _OPTIONS = {
     "kernel", "candidates", "cases", "key", "fixed", "grid", "grid_independent", "exclude", "screen", "marks",
-    "seeds", "repeats", "run_timeout_s", "compile_timeout_s",
+    "seeds", "repeats", "run_timeout_s", "compile_timeout_s", "tolerance_pct",
 }  # fmt: skip
 
 
@@ -132,6 +134,7 @@ def kernel_spec(bare: Builder | None = None, /, **options: Any) -> Callable[[Bui
             marks: Pytest marks, as names or `pytest.mark` objects.
             seeds, repeats: Input sets, and launches of each, instead of the options of the run.
             run_timeout_s, compile_timeout_s: Limits in seconds, instead of the settings of the run.
+            tolerance_pct: How much slower than the fixed launch a committed config may be, in percent.
     """
 
     def declare(builder: Builder) -> KernelSpec:
@@ -299,14 +302,26 @@ def duplicate_problem(candidates: Sequence[Config]) -> str | None:
 
 
 def _options_problem(options: dict[str, Any]) -> str | None:
+    return _numbers_problem(options) or _kinds_problem(options)
+
+
+def _numbers_problem(options: dict[str, Any]) -> str | None:
     for name, least in (("seeds", 1), ("repeats", MIN_REPEATS)):
         value = options.get(name)
         if value is not None and (type(value) is not int or not least <= value <= _MOST_EFFORT):
             return f"{name}={shown(value)} must be a whole number from {least} to {_MOST_EFFORT}"
-    for name in ("run_timeout_s", "compile_timeout_s"):
+    for name, most, what in (
+        ("run_timeout_s", _LONGEST_S, "number of seconds"),
+        ("compile_timeout_s", _LONGEST_S, "number of seconds"),
+        ("tolerance_pct", _MOST_PERCENT, "number of percent"),
+    ):
         value = options.get(name)
-        if value is not None and (type(value) not in (int, float) or not 0 < value <= _LONGEST_S):
-            return f"{name}={shown(value)} must be a number of seconds above 0 and at most {_LONGEST_S:.0f}"
+        if value is not None and (type(value) not in (int, float) or not 0 < value <= most):
+            return f"{name}={shown(value)} must be a {what} above 0 and at most {most:.0f}"
+    return None
+
+
+def _kinds_problem(options: dict[str, Any]) -> str | None:
     for name in ("grid", "exclude"):
         if options.get(name) is not None and not callable(options[name]):
             return f"{name}={shown(options[name])} must be callable"

@@ -10,8 +10,9 @@ from typing import Any
 
 import msgspec
 
+from pytest_kernelqual.committed.space import token
 from pytest_kernelqual.errors import DeclarationError
-from pytest_kernelqual.launch import KernelInfo, check_config, describe_kernel
+from pytest_kernelqual.launch import KernelInfo, check_config, describe_kernel, kernel_function
 from pytest_kernelqual.model.case import Case
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import CandidateInfo, CaseInfo, Described, MarkInfo, SpecInfo
@@ -92,6 +93,8 @@ class Loader:
                 repeats=spec.repeats,
                 run_timeout_s=spec.run_timeout_s,
                 compile_timeout_s=spec.compile_timeout_s,
+                tolerance_pct=spec.tolerance_pct,
+                space=_space(spec, checked),
             )
         except DeclarationError as error:
             problem = str(error)
@@ -148,6 +151,12 @@ class _Checked(msgspec.Struct, frozen=True):
             )
             notes.append(f"fixed launch of the autotuned {info.name}: {fixed.id} ({how})")
         return cls(tuple(candidates), info, notes)
+
+
+def _space(spec: KernelSpec, checked: _Checked) -> str:
+    """Return the selection-space token: candidates, kernel, and the builder with the launch code that it uses."""
+    functions = [spec.builder, *([kernel_function(spec.kernel)] if spec.kernel is not None else [])]
+    return token(checked.candidates, functions)
 
 
 def _without_kernel(spec: KernelSpec) -> tuple[Config, ...]:

@@ -49,7 +49,13 @@ def build(
 def failing(document: Document) -> bool:
     """Tell whether anything in the document failed; a document without any case proves nothing and fails."""
     cases = [case for kernel in document.kernels for case in kernel.cases]
-    return not cases or any(kernel.problem for kernel in document.kernels) or not all(case.passed for case in cases)
+    rows = [row for kernel in document.kernels for row in kernel.committed]
+    return (
+        not cases
+        or any(kernel.problem for kernel in document.kernels)
+        or not all(case.passed for case in cases)
+        or not all(row.passed for row in rows)
+    )
 
 
 def encode(document: Document) -> bytes:
@@ -96,7 +102,9 @@ def _digest(kernels: Iterable[KernelRecord]) -> str:
 
 
 def _kernel_decisions(kernel: KernelRecord) -> list[Any]:
-    return [kernel.kernel, bool(kernel.problem), _ordered([_case_decisions(case) for case in kernel.cases])]
+    told = [kernel.kernel, bool(kernel.problem), _ordered([_case_decisions(case) for case in kernel.cases])]
+    rows = [[row.device, row.key, row.config, row.verdict] for row in kernel.committed]
+    return [*told, _ordered(rows)] if rows else told
 
 
 def _case_decisions(case: CaseRecord) -> list[Any]:

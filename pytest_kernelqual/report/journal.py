@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Self
 
 from msgspec import Struct, field, structs
 
@@ -16,50 +16,21 @@ from pytest_kernelqual.errors import DocumentError
 from pytest_kernelqual.files import strict_json
 from pytest_kernelqual.files.atomic import PathText, write_once
 from pytest_kernelqual.judge.verdict import candidate_fails
-from pytest_kernelqual.model.config import Scalar
-from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, Environment, FixedRecord, KernelRecord
+from pytest_kernelqual.model.record import (
+    CandidateRecord,
+    CaseRecord,
+    CommittedRecord,
+    Environment,
+    FixedRecord,
+    KernelRecord,
+)
+from pytest_kernelqual.report.plan import PLAN_SCHEMA, Plan, PlannedCase, PlannedRow
 
 PLAN_FILE = "plan.json"
-PLAN_SCHEMA = "kernelqual/plan/1"
 
 Recovered = tuple[list[KernelRecord], Environment | None, list[str], list[str]]
 
 _WORKER = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-
-
-class PlannedCase(Struct, frozen=True, kw_only=True):
-    """A case that is to be run, with its candidates in declared order."""
-
-    id: str
-    case: dict[str, Any]
-    key: dict[str, Any]
-    ran_as: dict[str, Any] | None = None
-    nodeid: str
-    candidates: list[tuple[str, dict[str, Scalar]]] = field(default_factory=list)
-    """Id and config of each."""
-
-
-class PlannedKernel(Struct, frozen=True, kw_only=True):
-    """A spec that is to be run; with `problem` set nothing of it can run."""
-
-    kernel: str
-    nodeid: str
-    screen: str | None = None
-    notes: list[str] = field(default_factory=list)
-    problem: str = ""
-    cases: list[PlannedCase] = field(default_factory=list)
-
-
-class Plan(Struct, frozen=True, kw_only=True):
-    """What a run sets out to do, in declared order."""
-
-    schema: Literal["kernelqual/plan/1"] = PLAN_SCHEMA  # type: ignore[assignment]
-    kernels: list[PlannedKernel]
-    nodeids: list[str]
-    """Every item of the run."""
-    incomplete_because: list[str] = field(default_factory=list)
-    """What narrowed the run from its start, for example `-k`."""
-    environment: Environment | None = None
 
 
 class FixedLine(Struct, frozen=True, kw_only=True, tag_field="line", tag="fixed"):
@@ -95,7 +66,14 @@ class NoteLine(Struct, frozen=True, kw_only=True, tag_field="line", tag="note"):
     text: str
 
 
-Line = FixedLine | CandidateLine | CaseLine | EnvironmentLine | NoteLine
+class RowLine(Struct, frozen=True, kw_only=True, tag_field="line", tag="row"):
+    """A committed row has its verdict."""
+
+    nodeid: str
+    record: CommittedRecord
+
+
+Line = FixedLine | CandidateLine | CaseLine | RowLine | EnvironmentLine | NoteLine
 
 
 class Journal:
@@ -166,6 +144,10 @@ class Journal:
     def case(self, nodeid: str, record: CaseRecord) -> None:
         """Append the finished case at `nodeid`."""
         self._append(CaseLine(nodeid=nodeid, record=record))
+
+    def row(self, nodeid: str, record: CommittedRecord) -> None:
+        """Append the verdict of the committed row at `nodeid`."""
+        self._append(RowLine(nodeid=nodeid, record=record))
 
     def environment(self, environment: Environment) -> None:
         """Append where the worker runs."""
@@ -245,20 +227,24 @@ def _ends_torn(descriptor: int) -> bool:
 
 
 def recover(
-    folder: PathText, *, plan: Plan | None = None, finished: Mapping[str, CaseRecord] | None = None
+    folder: PathText,
+    *,
+    plan: Plan | None = None,
+    finished: Mapping[str, CaseRecord] | None = None,
+    rows: Mapping[str, CommittedRecord] | None = None,
 ) -> Recovered:
     """Return kernels in planned order, environment, node ids, and why the run is incomplete (empty when it is not).
 
     Finished cases stand as they are.
     In others what was journalled stands, and the rest is `not_run`.
     Lines that cannot be read are left out and named among the reasons.
-    A process that still lives gives its `plan` and the cases that it knows to be finished, by node id.
+    A process that still lives gives its `plan` and the cases and rows that it knows to be finished, by node id.
 
     Raises:
         DocumentError: No plan is given and the folder has no readable one.
     """
     plan = plan or read_plan(folder)
-    found = _Found(cases=dict(finished or {}), reasons=list(plan.incomplete_because))
+    found = _Found(cases=dict(finished or {}), rows=dict(rows or {}), reasons=list(plan.incomplete_because))
     for path in sorted(Path(folder).glob("*.jsonl"), key=lambda path: (len(path.name), path.name)):
         for line in _lines(path, found.reasons):
             found.add(line)
@@ -269,6 +255,7 @@ def recover(
             screen=kernel.screen,
             notes=kernel.notes,
             cases=[_case(case, found, kernel.screen) for case in kernel.cases],
+            committed=[_row(row, found) for row in kernel.rows],
             problem=kernel.problem,
         )
         for kernel in plan.kernels
@@ -296,6 +283,7 @@ class _Found(Struct):
     fixed: dict[str, FixedRecord] = field(default_factory=dict)
     candidates: dict[str, dict[str, CandidateRecord]] = field(default_factory=dict)
     cases: dict[str, CaseRecord] = field(default_factory=dict)
+    rows: dict[str, CommittedRecord] = field(default_factory=dict)
     environment: Environment | None = None
     reasons: list[str] = field(default_factory=list)
 
@@ -304,6 +292,9 @@ class _Found(Struct):
         if isinstance(line, CaseLine):
             if line.nodeid not in self.cases or not line.record.passed:
                 self.cases[line.nodeid] = line.record
+        elif isinstance(line, RowLine):
+            if line.nodeid not in self.rows or not line.record.passed:
+                self.rows[line.nodeid] = line.record
         elif isinstance(line, CandidateLine):
             found = self.candidates.setdefault(line.nodeid, {})
             if line.record.id not in found or line.record.outcome != "qualified":
@@ -361,11 +352,23 @@ def _case(planned: PlannedCase, found: _Found, screen: str | None, who: str = "t
     )
 
 
+def _row(planned: PlannedRow, found: _Found) -> CommittedRecord:
+    return found.rows.get(planned.nodeid) or CommittedRecord(
+        device=planned.device,
+        key=planned.key,
+        nodeid=planned.nodeid,
+        reasons=["the run ended before this row was checked"],
+    )
+
+
 def _gaps(plan: Plan, found: _Found) -> Iterator[str]:
     """Tell where plan and journal do not cover each other."""
     planned = {case.nodeid for kernel in plan.kernels for case in kernel.cases}
     unfinished = len(planned - found.cases.keys())
     if unfinished:
         yield f"the run ended before {unfinished} of {len(planned)} cases were finished"
+    rows = {row.nodeid for kernel in plan.kernels for row in kernel.rows}
+    if rows - found.rows.keys():
+        yield f"the run ended before {len(rows - found.rows.keys())} of {len(rows)} committed rows were checked"
     for nodeid in sorted({*found.cases, *found.candidates, *found.fixed} - planned):
         yield f"records of {nodeid} are left out: the plan does not name it"

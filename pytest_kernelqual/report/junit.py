@@ -2,7 +2,8 @@
 
 import re
 
-from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, Document
+from pytest_kernelqual.model.config import Config
+from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, CommittedRecord, Document
 
 Properties = list[tuple[str, str]]
 
@@ -39,6 +40,8 @@ def suite_properties(document: Document) -> Properties:
             ("kernelqual.seed", str(environment.seed)),
         ]
     told += [(f"kernelqual.problem {kernel.nodeid}", kernel.problem) for kernel in document.kernels if kernel.problem]
+    rows = [row for kernel in document.kernels for row in kernel.committed]
+    told += [(f"kernelqual.committed {row.nodeid}", _row(row)) for row in rows]
     cases = [case for kernel in document.kernels for case in kernel.cases]
     return _cleaned(told) + [pair for case in cases for pair in case_properties(case)]
 
@@ -48,6 +51,12 @@ def case_properties(case: CaseRecord) -> Properties:
     told: Properties = [(f"{_FIXED}{case.nodeid}", case.fixed.outcome)]
     told += [(f"{_CANDIDATE}{case.nodeid} {record.id}", _verdict(record)) for record in case.candidates]
     return _cleaned(told)
+
+
+def _row(row: CommittedRecord) -> str:
+    """Return `verdict;config;ratio`, the ratio of committed to fixed time."""
+    config = Config(row.config).id if row.config is not None else "fixed"
+    return f"{row.verdict};{config};{1 / row.speed_up:.4f}" if row.speed_up else f"{row.verdict};{config};"
 
 
 def _verdict(record: CandidateRecord) -> str:

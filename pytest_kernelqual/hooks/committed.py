@@ -1,0 +1,314 @@
+"""Items about committed configs: one per spec, key and device, and one per file."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec import Struct, structs, to_builtins
+
+from pytest_kernelqual.committed.membership import Declared as DeclaredToday
+from pytest_kernelqual.committed.membership import row_refusals
+from pytest_kernelqual.committed.schema import CommittedDevice, Key, key_text
+from pytest_kernelqual.committed.store import Contents
+from pytest_kernelqual.errors import DeviceProcessError
+from pytest_kernelqual.gating.arms import Arms, Place
+from pytest_kernelqual.gating.refresh import refresh
+from pytest_kernelqual.gating.row import Bench, Margins, check, verdict
+from pytest_kernelqual.hooks.item_report import attach
+from pytest_kernelqual.hooks.planning import kernel_nodeid
+from pytest_kernelqual.hooks.run import Declared, Run, TargetRow
+from pytest_kernelqual.model.case import Case
+from pytest_kernelqual.model.config import Config
+from pytest_kernelqual.model.messages import CandidateInfo, CaseInfo, SpecInfo
+from pytest_kernelqual.model.record import (
+    CandidateRecord,
+    CommittedRecord,
+    FixedRecord,
+    KernelRecord,
+    Proposal,
+)
+from pytest_kernelqual.processes.device import Limits
+from pytest_kernelqual.report.rows import committed_text
+from pytest_kernelqual.session import CaseSession
+
+
+class KeyTarget(Struct, frozen=True):
+    """What one item about a committed config checks."""
+
+    declared: Declared
+    key: dict[str, Any]
+    cases: list[CaseInfo]
+    device: CommittedDevice
+    row: TargetRow
+
+
+ROW = pytest.StashKey["RowSession"]()
+
+
+class CommittedTests:
+    """The test of a spec's committed configs."""
+
+    def test_committed(self, kernelqual_row: Any) -> None:
+        """Check the committed config of a key on a device, or measure it anew under --kernelqual-update."""
+        kernelqual_row.run()
+
+
+class RowSession:
+    """One row: checks or measures it, and says whether the item passes."""
+
+    def __init__(self, run: Run, item: pytest.Item, target: KeyTarget) -> None:
+        """Keep the row; nothing runs yet."""
+        self._run = run
+        self._item = item
+        self._target = target
+        spec = target.declared.spec
+        self._limits = Limits(
+            inputs_s=run.settings.start_timeout_s,
+            compile_s=spec.compile_timeout_s or run.settings.compile_timeout_s,
+            run_s=spec.run_timeout_s or run.settings.run_timeout_s,
+        )
+        self._record = CommittedRecord(device=target.row.device, key=target.key, nodeid=item.nodeid)
+
+    def run(self) -> None:
+        """Reach a verdict and fail the test with it."""
+        bench = self._bench()
+        try:
+            record = self._refreshed(bench) if self._run.settings.update and bench.arms else check(bench)
+        except DeviceProcessError as death:
+            record = verdict(self._record, "not_qualified", f"while it was timed: {death.cause}")
+        if record.verdict == "not_timed" and bench.arms is not None:
+            record = structs.replace(record, passed=False)  # where there is a device, not timed is not enough
+        self._record = structs.replace(record, nodeid=self._item.nodeid)
+        if not record.passed:
+            pytest.fail(committed_text(self._record), pytrace=False)
+
+    def kernel_record(self) -> KernelRecord:
+        """Return the item's record as it stands."""
+        spec = self._target.declared.spec
+        nodeid = kernel_nodeid(self._item)
+        return KernelRecord(
+            kernel=spec.name, nodeid=nodeid, screen=spec.screen, notes=spec.notes, committed=[self._record]
+        )
+
+    def _bench(self) -> Bench:
+        target, run = self._target, self._run
+        here = run.committed_device()
+        timed = here is not None and here.name == target.device.name
+        place = Place(target.declared.path, target.declared.spec.name, target.cases[0].id, self._limits)
+        return Bench(
+            store=run.store,
+            kernel=target.declared.spec.name,
+            device=here if here is not None and timed else target.device,
+            spec=target.declared.spec,
+            key=target.key,
+            cases=target.cases,
+            qualify=self._qualify,
+            arms=(lambda configs: Arms(run.device, place, configs, exclusive=run.lock.exclusive)) if timed else None,
+            fresh=lambda configs: [
+                Arms(other, place, configs, exclusive=run.lock.exclusive) for other in run.confirming
+            ],
+            margins=_margins(target.declared.spec, run),
+        )
+
+    def _refreshed(self, bench: Bench) -> CommittedRecord:
+        found = refresh(bench, output=lambda: self._fixed_output(bench))
+        record = structs.replace(self._record, gates=[found.control] if found.control else [])
+        if found.row is None:
+            return verdict(record, "not_timed", found.reason)
+        proposal = Proposal(
+            kernel=bench.kernel, device=to_builtins(bench.device), space=bench.spec.space, row=to_builtins(found.row)
+        )
+        record = structs.replace(
+            record, config=found.row.config, speed_up=found.row.speed_up, proposal=proposal, passed=True
+        )
+        return verdict(record, "ok", found.reason)
+
+    def _fixed_output(self, bench: Bench) -> str | None:
+        """Return the digest of the fixed launch's output on the case that is timed."""
+        return self._run.fixed_outputs.get((self._target.declared.path, bench.spec.name, bench.cases[0].id))
+
+    def _qualify(self, case: CaseInfo, info: CandidateInfo) -> CandidateRecord:
+        """Return what this run found of a candidate, or find it now."""
+        known = self._run.known_candidate(self._target.declared, case, info.id)
+        if known is not None:
+            return known
+        session = CaseSession(
+            self._target.declared.path,
+            self._target.declared.spec,
+            case,
+            device=self._run.device,
+            settings=self._run.settings,
+            listener=_Remember(self._run, self._target.declared, case),
+        )
+        with self._run.lock.shared():
+            return session.qualify(info)
+
+
+class _Remember:
+    """Keep what a case session finds for other items of this process."""
+
+    def __init__(self, run: Run, declared: Declared, case: CaseInfo) -> None:
+        self._run = run
+        self._declared = declared
+        self._case = case
+
+    def fixed(self, record: FixedRecord) -> None:
+        """Keep the fixed launch's output digest."""
+        self._run.remember_fixed(self._declared, self._case, record)
+
+    def candidate(self, record: CandidateRecord) -> None:
+        """Keep a candidate."""
+        self._run.remember(self._declared, self._case, record)
+
+    def progress(self, candidate: str, done: int, total: int) -> None:
+        """Show nothing."""
+
+
+class CommittedConfigs:
+    """Hooks about committed configs."""
+
+    def __init__(self, config: pytest.Config, run: Run) -> None:
+        """Keep the run; the folder is read once."""
+        self._config = config
+        self._run = run
+        self._contents: Contents | None = None
+        self._specs: dict[str, SpecInfo] = {}
+
+    def has_rows(self, declared: Declared) -> bool:
+        """Tell whether there is anything to check about a spec's committed configs."""
+        return not declared.spec.problem and bool(self._devices(declared.spec.name))
+
+    def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
+        """Give each spec one item per key and device."""
+        declared: Declared | None = getattr(metafunc.cls, "kernelqual_declared", None)
+        if declared is None or "kernelqual_key" not in metafunc.fixturenames:
+            return
+        targets = list(self._targets(declared))
+        ids = [f"{Case(**target.key).id}-{_device_id(target.device.name)}" for target in targets]
+        metafunc.parametrize("kernelqual_key", targets, ids=ids, indirect=True)
+
+    def _targets(self, declared: Declared) -> Iterator[KeyTarget]:
+        self._specs[declared.spec.name] = declared.spec
+        keys: dict[str, list[CaseInfo]] = {}
+        for case in declared.spec.cases:
+            keys.setdefault(key_text(case.key), []).append(case)
+        for device in self._devices(declared.spec.name):
+            for cases in keys.values():
+                stem = self._run.store.path_for(declared.spec.name, device.name).stem
+                yield KeyTarget(declared, cases[0].key, cases, device, TargetRow(stem, cases[0].key))
+
+    def _devices(self, kernel: str) -> list[CommittedDevice]:
+        """Return the devices that have a file of this kernel, and the one that this run uses."""
+        found = {file.device.name: file.device for file in self.contents.files.values() if file.kernel == kernel}
+        here = None if self._config.option.collectonly else self._run.committed_device()
+        if here is not None and (self._run.settings.update or self.contents.files):
+            found[here.name] = here
+        return [found[name] for name in sorted(found)]
+
+    @property
+    def contents(self) -> Contents:
+        """Return what the folder of committed configs holds."""
+        if self._contents is None:
+            self._contents = self._run.store.read_all()
+        return self._contents
+
+    def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+        """Collect files of the folder of committed configs."""
+        if file_path.suffix != ".json" or not file_path.is_relative_to(self._run.store.root):
+            return None
+        collector: pytest.Collector = CommittedFileCollector.from_parent(parent, path=file_path)
+        return collector
+
+    @pytest.fixture
+    def kernelqual_key(self, request: pytest.FixtureRequest) -> Any:
+        """The row under test."""
+        return request.param
+
+    @pytest.fixture
+    def kernelqual_row(self, request: pytest.FixtureRequest, kernelqual_key: KeyTarget) -> RowSession:
+        """What checks the row."""
+        item: pytest.Item = request.node
+        item.stash[ROW] = RowSession(self._run, item, kernelqual_key)
+        return item.stash[ROW]
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+        """Hang the record on the report."""
+        report: pytest.TestReport = yield
+        session = item.stash.get(ROW, None)
+        if session is not None and call.when == "call":
+            attach(self._run, report, session.kernel_record(), handwritten=False)
+        elif isinstance(item, CommittedFileItem) and call.when == "call":
+            attach(self._run, report, item.record, handwritten=False)
+        return report
+
+    def judge_file(self, path: Path) -> list[CommittedRecord]:
+        """Return what is wrong with a committed file as a whole, and with rows that nothing reaches."""
+        blank = CommittedRecord(device=path.stem, key={})
+        contents = self.contents
+        refused = [refusal for refusal in contents.refusals if Path(refusal.path) == path]
+        if refused:
+            return [verdict(blank, "bad_file", str(refusal)) for refusal in refused]
+        file = contents.files.get(path)
+        if file is None:
+            return [verdict(blank, "bad_file", f"{path}: is not where a kernel and device would be looked for")]
+        spec = self._specs.get(file.kernel)
+        if spec is None:
+            if not self._run.default_paths:
+                return []  # specs that were not collected may reach it
+            told = f"{path}: no spec is called {file.kernel!r}; remove the file, or name the spec so"
+            return [verdict(blank, "orphan", told)]
+        keys: list[Key] = [case.key for case in spec.cases]
+        today = DeclaredToday(space=spec.space, candidates=[Config(info.config) for info in spec.candidates], keys=keys)
+        return [
+            verdict(structs.replace(blank, key=refusal.key or {}), "orphan", str(refusal))
+            for refusal in row_refusals(file, str(path), today)
+            if refusal.code in ("unknown_key", "wrong_type")
+        ]
+
+
+class CommittedFileCollector(pytest.File):
+    """One file of committed configs."""
+
+    def collect(self) -> Iterator[pytest.Item]:
+        """Yield its only item."""
+        yield CommittedFileItem.from_parent(self, name="file")
+
+
+class CommittedFileItem(pytest.Item):
+    """Check that a committed file can be read, and that something reaches each of its rows."""
+
+    record: KernelRecord
+
+    def runtest(self) -> None:
+        """Fail with every reason."""
+        configs: CommittedConfigs = self.config.pluginmanager.getplugin("kernelqual-committed")
+        found = [structs.replace(one, nodeid=self.nodeid) for one in configs.judge_file(self.path)]
+        self.record = KernelRecord(kernel=self.path.parent.name, nodeid=self.nodeid, committed=found)
+        if any(not one.passed for one in found):
+            pytest.fail("\n".join(committed_text(one) for one in found), pytrace=False)
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
+        """Show the reasons alone."""
+        if isinstance(excinfo.value, pytest.fail.Exception):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        """Place the item on the file's first line."""
+        return self.path, 0, self.path.name
+
+
+def is_committed_file(item: pytest.Item) -> bool:
+    """Tell whether an item is about a committed file."""
+    return isinstance(item, CommittedFileItem)
+
+
+def _margins(spec: SpecInfo, run: Run) -> Margins:
+    tolerance = spec.tolerance_pct if spec.tolerance_pct is not None else run.settings.tolerance_pct
+    return Margins(fixed=tolerance / 100)
+
+
+def _device_id(name: str) -> str:
+    return "_".join(name.split())

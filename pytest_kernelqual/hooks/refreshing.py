@@ -1,0 +1,49 @@
+"""Write what --kernelqual-update measured: on the process that reports, never from a failed case."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from pytest_kernelqual.committed.refusal import Refusal
+from pytest_kernelqual.committed.schema import CommittedDevice, Row, Toolchain, key_text
+from pytest_kernelqual.committed.store import Changes, Store, UpdateReport
+from pytest_kernelqual.model.record import Environment, KernelRecord, Proposal
+
+
+def write_proposals(
+    store: Store, kernels: Iterable[KernelRecord], environment: Environment | None
+) -> list[UpdateReport | Refusal]:
+    """Merge measured rows into their files, one update a file; rows that were not measured stay."""
+    if environment is None:
+        return []
+    toolchain = Toolchain(
+        driver=environment.driver,
+        runtime=environment.runtime,
+        torch=environment.torch,
+        triton=environment.triton,
+        python=environment.python,
+    )
+    reports: list[UpdateReport | Refusal] = []
+    for kernel in kernels:
+        for proposals in _by_file(_writable(kernel)):
+            first = proposals[0]
+            changes = Changes(
+                space=first.space,
+                toolchain=toolchain,
+                rows=tuple(msgspec.convert(proposal.row, Row) for proposal in proposals),
+            )
+            device = msgspec.convert(first.device, CommittedDevice)
+            reports.append(store.update(first.kernel, device, changes))
+    return reports
+
+
+def _writable(kernel: KernelRecord) -> list[Proposal]:
+    failed = {key_text(case.key) for case in kernel.cases if not case.passed}
+    return [row.proposal for row in kernel.committed if row.proposal and row.passed and key_text(row.key) not in failed]
+
+
+def _by_file(proposals: Sequence[Proposal]) -> list[list[Proposal]]:
+    groups: dict[str, list[Proposal]] = {}
+    for proposal in proposals:
+        groups.setdefault(msgspec.json.encode([proposal.kernel, proposal.device]).decode(), []).append(proposal)
+    return list(groups.values())

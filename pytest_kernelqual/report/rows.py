@@ -1,0 +1,83 @@
+"""Committed rows as text: why one fails, what a run found of all, what a refresh did."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from pytest_kernelqual.committed.refusal import Refusal
+from pytest_kernelqual.committed.store import UpdateReport
+from pytest_kernelqual.model.case import Case
+from pytest_kernelqual.model.config import Config
+from pytest_kernelqual.model.record import CommittedRecord, GateRecord, KernelRecord
+from pytest_kernelqual.report.text import clean
+
+_LONGEST = 300
+_QUIET = ("ok",)
+
+
+def committed_text(record: CommittedRecord) -> str:
+    """Return the verdict of a row with its reasons and gates, most telling line first."""
+    lines = [f"{_name(record)}: {record.verdict}", *(f"  {clean(reason, _LONGEST)}" for reason in record.reasons)]
+    return "\n".join([*lines, *(f"  {gate_line(gate)}" for gate in record.gates)])
+
+
+def gate_line(gate: GateRecord) -> str:
+    """Return what one gate saw, on one line."""
+    head = f"{gate.gate}: {gate.b} against {gate.a}: {gate.verdict}"
+    if not gate.ratio:
+        return clean(f"{head}: {gate.reason}", _LONGEST)
+    seen = [(ratio - 1) * 100 for ratio in gate.ratio]
+    interval = f"{seen[0]:+.2f} % [{seen[1]:+.2f}, {seen[2]:+.2f}], margin {gate.margin_pct:g} %"
+    times = " and ".join(f"{time_us:.2f}" for time_us in gate.time_us)
+    how = f"{times} us, {gate.method}, {gate.cache}, {len(gate.rounds)} rounds of {gate.launches} launches"
+    return clean(f"{head}: {interval} ({how})", _LONGEST)
+
+
+def rows_summary(kernels: Iterable[KernelRecord]) -> str:
+    """Return a line that counts verdicts, then every row that is not plainly ok; empty where there are no rows."""
+    rows = [(kernel, row) for kernel in kernels for row in kernel.committed]
+    if not rows:
+        return ""
+    counts = Counter(row.verdict for _, row in rows)
+    told = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
+    return "\n".join([f"committed configs: {len(rows)} rows: {told}", *_notable(rows)])
+
+
+def refresh_summary(reports: Iterable[UpdateReport | Refusal]) -> str:
+    """Return what a refresh kept, changed, added and dropped, with figures."""
+    lines = []
+    for report in reports:
+        if isinstance(report, Refusal):
+            lines.append(f"not written: {clean(str(report), _LONGEST)}")
+            continue
+        groups = {"kept": report.kept, "changed": report.changed, "added": report.added, "dropped": report.dropped}
+        counts = ", ".join(f"{len(changes)} {name}" for name, changes in groups.items())
+        lines.append(f"{clean(str(report.path), _LONGEST)}: {counts}")
+        for name in ("changed", "added", "dropped"):
+            for change in groups[name]:
+                row = change.after or change.before
+                if row is None:
+                    continue
+                config = Config(row.config).id if row.config is not None else "fixed launch"
+                speed = f", {row.speed_up:.3f} times the fixed launch's speed" if row.speed_up else ""
+                lines.append(clean(f"  {name} {Case(**row.key).id}: {config}{speed}; {row.note}", _LONGEST))
+    return "\n".join(lines)
+
+
+def _notable(rows: list[tuple[KernelRecord, CommittedRecord]]) -> Iterator[str]:
+    seen: Counter[tuple[str, str]] = Counter()
+    for kernel, row in rows:
+        if row.verdict in _QUIET and not row.reasons:
+            continue
+        reason = row.reasons[-1] if row.reasons else ""
+        seen[row.verdict, reason] += 1
+        if seen[row.verdict, reason] == 1:
+            yield clean(f"  {kernel.kernel} {_name(row)}: {row.verdict}: {reason}", _LONGEST)
+    more = {key: count - 1 for key, count in seen.items() if count > 1}
+    for (verdict, reason), count in more.items():
+        yield clean(f"  and {count} more {verdict}: {reason}", _LONGEST)
+
+
+def _name(record: CommittedRecord) -> str:
+    key = Case(**record.key).id if record.key else "all cases"
+    config = Config(record.config).id if record.config is not None else "fixed launch"
+    return clean(f"{key} on {record.device}: {config}", _LONGEST)
