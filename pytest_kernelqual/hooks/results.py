@@ -315,6 +315,8 @@ def _agreeing(kernels: list[KernelRecord], failed: dict[str, str]) -> tuple[list
         return structs.replace(record, passed=False, failures=[f"the item failed: {told}"])
 
     changed = [structs.replace(kernel, cases=[case(record) for record in kernel.cases]) for kernel in kernels]
+    for row in (row for kernel in kernels for row in kernel.committed):
+        left.pop(row.nodeid, None)
     broken = tuple(kernel.nodeid for kernel in kernels if kernel.problem)
     return changed, [f"{nodeid} failed: {told}" for nodeid, told in left.items() if not nodeid.startswith(broken)]
 

@@ -143,9 +143,11 @@ def _environment(environment: Environment | None) -> list[str]:
 
 
 def _table(kernels: Sequence[KernelRecord], width: int) -> str:
-    if not kernels:
+    # What stands for a committed file alone has a line of its own elsewhere.
+    shown = [kernel for kernel in kernels if kernel.cases or not kernel.committed]
+    if not shown:
         return "no kernels"
-    rows = [(_kernel_name(kernel), _counts(kernel)) for kernel in kernels]
+    rows = [(_kernel_name(kernel), _counts(kernel)) for kernel in shown]
     total: Counter[str] = sum((counts for _, counts in rows), Counter())
     if len(rows) > 1:
         rows.append((f"all {len(rows)}", total))
