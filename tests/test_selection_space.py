@@ -185,6 +185,7 @@ OTHER = [
     ("i % 2]", "i % 3]"),
     ("even(n)", "even(-n)"),
     ("_calls += 1", "_calls += 2"),
+    ("_calls = 0", "_calls = 1"),
     ("math.pi", "math.e"),
     ("for name in NAMES:", "for name in NAMES[:]:"),
     ("        x = x + twice", "        pass\n    x = x + twice"),
@@ -495,7 +496,7 @@ def test_code_nested_without_end_is_told(tmp_path: Path) -> None:
         token([], [module.kernel])
 
 
-GOLDEN = "sha256:0ba95a4164e47645d886ae557a63f5feacb1abab4420708d7434428b9e85a8b4"
+GOLDEN = "sha256:5ce785543bb64c58d4586be32fc02a42f9f1424a64c982c06c6830083d0c6456"
 
 
 def test_every_process_and_python_has_one_token(tmp_path: Path) -> None:
@@ -519,6 +520,30 @@ def test_every_process_and_python_has_one_token(tmp_path: Path) -> None:
         )
         assert told.stdout.strip() == here
     assert here == GOLDEN
+
+
+def test_the_interpreter_and_the_compiler_have_one_token() -> None:
+    """A machine without a device sees the staleness of rows that a device measured: GEMM asks what runs it."""
+    root = Path(__file__).parent.parent
+    code = (
+        f"import sys; sys.path[:0] = [{str(root)!r}, {str(root / 'kernels')!r}]\n"
+        "import gemm, triton; from pytest_kernelqual.committed.space import token\n"
+        "kernels = [item for item in vars(gemm).values() if isinstance(item, triton.KernelInterface)]\n"
+        "print(gemm._INTERPRETED.value, *[token([], [kernel]) for kernel in kernels])"
+    )
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "TRITON_INTERPRET": interpreted},
+        ).stdout.split()
+        for interpreted in ("0", "1")
+    ]
+    assert [line[0] for line in told] == ["False", "True"]
+    assert told[0][1:] == told[1][1:]
+    assert len(set(told[0][1:])) == len(told[0][1:]) > 0
 
 
 STATEMENTS = [

@@ -161,7 +161,7 @@ def _is_special(name: str) -> bool:
 
 def _free(table: symtable.SymbolTable) -> Iterator[str]:
     for child in table.get_children():
-        yield from (item.get_name() for item in child.get_symbols() if item.is_global() and item.is_referenced())
+        yield from (item.get_name() for item in child.get_symbols() if item.is_global())
         yield from _free(child)
 
 
