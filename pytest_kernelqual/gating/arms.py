@@ -64,7 +64,7 @@ class Arms:
         """
         limits = self._place.limits
         if qualify:
-            request = Open(path=self._place.path, spec=self._place.spec, case=self._place.case)
+            request = Open(path=self._place.path, spec=self._place.spec, case=self._place.case, for_timing=True)
             opened = self._device.ask(request, limits)
             if not isinstance(opened, Opened) or opened.outcome != "qualified":
                 reason = opened.reason if isinstance(opened, Opened) else type(opened).__name__
@@ -79,9 +79,13 @@ class Arms:
 
     def sample(self, first: int, second: int, rounds: int) -> list[list[float]]:
         """Return rounds of two arms, alone on the device; UnmeasurableError when it stays disturbed."""
+        return self.sample_pairs([(first, second)], rounds)[0]
+
+    def sample_pairs(self, pairs: list[tuple[int, int]], rounds: int) -> list[list[list[float]]]:
+        """Return rounds of each pair of arms, as `sample` does."""
         for attempt in range(_ATTEMPTS):
             with self._exclusive():
-                reply = self._device.ask(Sample(first=first, second=second, rounds=rounds), self._place.limits)
+                reply = self._device.ask(Sample(pairs=pairs, rounds=rounds), self._place.limits)
             if not isinstance(reply, Sampled):
                 raise KernelqualError(f"Sample was answered by {type(reply).__name__}; this is a fault of the tool")
             if reply.reason:
@@ -162,9 +166,10 @@ def gate(
 
 def screen(arms: Arms, first: int, candidates: Sequence[int], *, rounds: int) -> dict[int, float]:
     """Return the rough log ratio of each candidate to arm `first`: a median, for choosing and not for judging."""
+    taken = arms.sample_pairs([(first, arm) for arm in candidates], rounds)
     return {
-        arm: statistics.median(log_ratio_of_round(abba) for abba in arms.sample(first, arm, rounds))
-        for arm in candidates
+        arm: statistics.median(log_ratio_of_round(abba) for abba in told)
+        for arm, told in zip(candidates, taken, strict=True)
     }
 
 

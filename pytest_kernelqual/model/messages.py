@@ -35,6 +35,8 @@ class Open(Struct, frozen=True, tag=True, kw_only=True):
     spec: str
     case: str
     seed_index: int = 0
+    for_timing: bool = False
+    """Run the fixed launch once and digest nothing: what is needed to time, and no baseline."""
 
 
 class Try(Struct, frozen=True, tag=True, kw_only=True):
@@ -57,10 +59,9 @@ class OpenTiming(Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Sample(Struct, frozen=True, tag=True, kw_only=True):
-    """Take rounds of two of the open arms, by index; nothing is compiled meanwhile."""
+    """Take rounds of each pair of open arms, by index; nothing is compiled meanwhile."""
 
-    first: int
-    second: int
+    pairs: list[tuple[int, int]]
     rounds: int
 
 
@@ -212,9 +213,9 @@ class Clocks(Struct, frozen=True, kw_only=True):
 
 
 class Sampled(Struct, frozen=True, tag=True, kw_only=True):
-    """Answers `Sample`: microseconds per launch, four a round in the order A, B, B, A."""
+    """Answers `Sample`: for each pair its rounds, in microseconds per launch, four a round in the order A, B, B, A."""
 
-    rounds: list[list[float]]
+    rounds: list[list[list[float]]]
     clocks: list[Clocks] = field(default_factory=list)
     """Before and after."""
     reason: str = ""

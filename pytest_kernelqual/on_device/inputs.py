@@ -220,6 +220,11 @@ class SeededInputs:
         """List the frozen inputs in the order in which they were made."""
         return self._inputs
 
+    @property
+    def memories(self) -> list[Memory]:
+        """List the storages of the frozen inputs."""
+        return list(self._memories.values())
+
     def changed(self) -> list[InputTensor]:
         """Return the inputs whose addressable bytes, dtype or shape differ from pristine now; one wait for a device.
 

@@ -21,7 +21,6 @@ from pytest_kernelqual.model.case import Case
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import Opened, OutputBytes, Tried
 from pytest_kernelqual.model.outcome import Outcome, Phase
-from pytest_kernelqual.model.record import Mismatch
 from pytest_kernelqual.model.spec import KernelSpec
 from pytest_kernelqual.on_device.compare import mismatches, same, unwritten, written_outside
 from pytest_kernelqual.on_device.environment import Device
@@ -29,6 +28,7 @@ from pytest_kernelqual.on_device.inputs import SeededInputs
 from pytest_kernelqual.on_device.loader import user_traceback
 from pytest_kernelqual.on_device.memory import PATTERN_A, PATTERN_B, Memory
 from pytest_kernelqual.on_device.outputs import Output, collect, digest, to_messages
+from pytest_kernelqual.on_device.wording import first_line, in_words, mismatch_in_words
 
 OnProgress = Callable[[Phase, int], None]
 
@@ -112,7 +112,7 @@ class OpenCase:
                     FixedFacts(
                         same_under_one_poison=same(first.outputs, again.outputs),
                         same_under_both_poisons=same(first.outputs, other.outputs),
-                        surviving_poison=_in_words(unwritten(first.outputs, other.outputs, PATTERN_A, PATTERN_B)),
+                        surviving_poison=in_words(unwritten(first.outputs, other.outputs, PATTERN_A, PATTERN_B)),
                     )
                 )
                 self._fixed = first
@@ -132,6 +132,18 @@ class OpenCase:
                 launches=self._launched,
                 fatal=failed.fatal,
             )
+
+    def open_for_timing(self) -> Opened:
+        """Build the inputs and run the fixed launch once: enough to time the case, and nothing to compare with."""
+        try:
+            self._enter("inputs")
+            with self._failures():
+                self._build()
+            self._fixed = self._execute(None, PATTERN_A)
+            self._mutated = self._fixed.changed
+        except _LaunchFailed as failed:
+            return Opened(outcome=failed.outcome, reason=failed.reason, detail=failed.detail, fatal=failed.fatal)
+        return Opened(outcome="qualified", launches=self._launched)
 
     def attempt(self, config: Config) -> Tried:
         """Run one candidate `repeats` times and judge it against the fixed launch."""
@@ -252,12 +264,12 @@ class OpenCase:
         survived = None
         if not both_poisons:
             survived = unwritten(under_a[0].outputs, under_b[0].outputs, PATTERN_A, PATTERN_B)
-        outcome, reason = judge_candidate(CandidateFacts(equal, one_poison, both_poisons, _in_words(survived)))
+        outcome, reason = judge_candidate(CandidateFacts(equal, one_poison, both_poisons, in_words(survived)))
         detail: dict[str, Any] = {}
         if outcome != "qualified":
             wrong = runs[equal.index(False)]
             found = mismatches(fixed.outputs, wrong.outputs)
-            reason = "; ".join(filter(None, [reason, *(_mismatch_in_words(item) for item in found[:1])]))
+            reason = "; ".join(filter(None, [reason, *(mismatch_in_words(item) for item in found[:1])]))
             detail = {"mismatches": found, "launches_differing": len(equal) - sum(equal)}
         launches = runs[0].launches
         return Tried(
@@ -287,7 +299,7 @@ class OpenCase:
         try:
             reason = self.spec.exclude(config, self.case)
         except Exception as error:
-            raise DeclarationError(f"exclude= raised {type(error).__name__}: {_first_line(error)}") from error
+            raise DeclarationError(f"exclude= raised {type(error).__name__}: {first_line(error)}") from error
         return (
             f"excluded by the spec: {reason}" if isinstance(reason, str) else "excluded by the spec" if reason else ""
         )
@@ -314,7 +326,7 @@ class OpenCase:
             self.device.synchronize()
         except Exception as sticky:  # noqa: BLE001 - whatever the driver reports
             told = classify(sticky, "run")
-            reason = told[1] if told else _first_line(sticky)
+            reason = told[1] if told else first_line(sticky)
             return _LaunchFailed("fault", reason, {**failed.detail, "error": type(sticky).__name__}, fatal=True)
         return failed
 
@@ -326,16 +338,16 @@ class OpenCase:
         traceback = {"traceback": user_traceback(error)}
         if isinstance(error, MemoryError | torch.OutOfMemoryError):
             self.device.release_memory()
-            return _LaunchFailed("not_run", f"out of memory: {_first_line(error)}", {})
+            return _LaunchFailed("not_run", f"out of memory: {first_line(error)}", {})
         if self._phase == "inputs":
             return _LaunchFailed(
-                "not_run", f"the builder raised {type(error).__name__}: {_first_line(error)}", traceback
+                "not_run", f"the builder raised {type(error).__name__}: {first_line(error)}", traceback
             )
         told = classify(error, self._phase)
         if told is not None:
             return _LaunchFailed(told[0], told[1], told[2], fatal=told[0] == "fault")
         return _LaunchFailed(
-            "launch_error", f"the launch raised {type(error).__name__}: {_first_line(error)}", traceback
+            "launch_error", f"the launch raised {type(error).__name__}: {first_line(error)}", traceback
         )
 
 
@@ -364,31 +376,6 @@ def _takes_config(launch: Callable[..., Any]) -> bool:
 
 def _agree(one: _Run, other: _Run) -> bool:
     return one.outputs is other.outputs or same(one.outputs, other.outputs)
-
-
-def _in_words(found: dict[str, Any] | None) -> str:
-    if not found:
-        return ""
-    return f"{found['count']} elements of {found['output']}, first at {tuple(found['first_index'])}"
-
-
-def _mismatch_in_words(found: Mismatch) -> str:
-    if found.diagnosis == "shape":
-        return f"{found.output}: {found.note}"
-    size = []
-    if found.max_ulp is not None:
-        size.append(f"max {found.max_ulp} ULP")
-    if found.max_absolute is not None:
-        size.append(f"max |difference| {found.max_absolute:.3g}")
-    return (
-        f"{found.output}: {found.differing} of {found.elements} elements differ, "
-        f"first at {tuple(found.first_index or ())}: "
-        f"expected {found.expected}, got {found.actual} ({', '.join([*size, found.diagnosis])})"
-    )
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _never() -> None:

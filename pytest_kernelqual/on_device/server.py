@@ -100,7 +100,7 @@ class Server:
             repeats=repeats,
             on_progress=self._progress,
         )
-        return self.open_case.open()
+        return self.open_case.open_for_timing() if request.for_timing else self.open_case.open()
 
     def _try(self, config: Config) -> Tried:
         opened = self._opened()
@@ -137,9 +137,9 @@ class Server:
         if self._comparison is None:
             raise KernelqualError("no comparison is open; this is a fault of the tool")
         try:
-            self._comparison.warm_up(request.first, request.second)
+            self._comparison.warm_up()
             before = read_clocks(self.device)
-            taken = self._comparison.rounds(request.first, request.second, request.rounds)
+            taken = [self._comparison.rounds(*pair, request.rounds) for pair in request.pairs]
         except UnmeasurableError as error:
             return Sampled(rounds=[], reason=str(error))
         clocks = [clock for clock in (before, read_clocks(self.device)) if clock is not None]

@@ -120,7 +120,7 @@ class Comparison:
         self._sets = [first]
         for arm in range(len(arms)):
             self._warm_up(arm, first)
-        time_us = min(self._rough_time_us(arm, first, mutates=mutates) for arm in range(len(arms)))
+        time_us = self._rough_time_us(0, first, mutates=mutates)
         ring, cache = _ring_size(footprint, cold=cold)
         sample_us = max(target_us, ruler.shortest_us())
         launches = min(max(math.ceil(sample_us / time_us), ring), _MOST_LAUNCHES)
@@ -129,6 +129,7 @@ class Comparison:
             launches = ring
         self._sets += [make_set(index) for index in range(1, ring)]
         self._mutates = mutates
+        self._live, self._pristine = _memories(self._sets) if mutates else ([], [])
         self._graphs: list[torch.cuda.CUDAGraph] = []
         self._spin_cycles = _SPIN_CYCLES
         method: Method = "graph" if self._capture(launches) else "events"
@@ -136,12 +137,11 @@ class Comparison:
             launches = min(launches, 2_000)
         self.plan = Plan(method, cache, ring, launches, footprint, mutates)
 
-    def warm_up(self, first: int, second: int) -> None:
-        """Run both arms until clocks and caches are as they stay."""
+    def warm_up(self) -> None:
+        """Run the first arm until the clocks are as they stay."""
         began = time.monotonic()
         while time.monotonic() - began < _WARM_UP_S:
-            for arm in (first, second):
-                self._sample(arm)
+            self._sample(0)
             torch.cuda.synchronize()
 
     def rounds(self, first: int, second: int, count: int) -> list[list[float]]:
@@ -150,6 +150,8 @@ class Comparison:
         Every other round is taken as B, A, A, B, so that the place within a round favours neither arm.
         All are queued before the first is read: a device that idles between samples runs the next one differently.
         """
+        for arm in (first, second):
+            self._sample(arm)
         abba, baab = (first, second, second, first), (second, first, first, second)
         marks = [[self._sample(arm) for arm in (baab if turn % 2 else abba)] for turn in range(count)]
         torch.cuda.synchronize()
@@ -161,8 +163,7 @@ class Comparison:
 
     def _sample(self, arm: int) -> tuple[torch.cuda.Event, torch.cuda.Event]:
         if self._mutates:
-            for made in self._sets:
-                made.inputs.restore()
+            torch._foreach_copy_(self._live, self._pristine)
         begin, end = _interval()
         if self.plan.method == "graph":
             # The spin keeps the device busy until the replay is queued, so that the interval holds no host time.
@@ -253,6 +254,12 @@ class Comparison:
             torch.cuda.synchronize()
             best = min(best, begin.elapsed_time(end) * 1e3 / repeats)
         return max(best - self._ruler.empty_us / repeats, 0.5)
+
+
+def _memories(sets: Sequence[InputSet]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """Return the memory of all inputs as bytes, and what it held when they were made."""
+    memories = [memory for made in sets for memory in made.inputs.memories]
+    return [memory.live for memory in memories], [memory.pristine for memory in memories]
 
 
 def l2_bytes() -> int:

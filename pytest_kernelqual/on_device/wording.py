@@ -1,0 +1,33 @@
+"""What was found, in the words of a reason."""
+
+from typing import Any
+
+from pytest_kernelqual.model.record import Mismatch
+
+
+def in_words(found: dict[str, Any] | None) -> str:
+    """Return where poison survived; empty where it did not."""
+    if not found:
+        return ""
+    return f"{found['count']} elements of {found['output']}, first at {tuple(found['first_index'])}"
+
+
+def mismatch_in_words(found: Mismatch) -> str:
+    """Return how one output differs, on one line."""
+    if found.diagnosis == "shape":
+        return f"{found.output}: {found.note}"
+    size = []
+    if found.max_ulp is not None:
+        size.append(f"max {found.max_ulp} ULP")
+    if found.max_absolute is not None:
+        size.append(f"max |difference| {found.max_absolute:.3g}")
+    return (
+        f"{found.output}: {found.differing} of {found.elements} elements differ, "
+        f"first at {tuple(found.first_index or ())}: "
+        f"expected {found.expected}, got {found.actual} ({', '.join([*size, found.diagnosis])})"
+    )
+
+
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error, or its type where it says nothing."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
