@@ -25,7 +25,7 @@ from pytest_kernelqual.model.messages import (
 from pytest_kernelqual.model.outcome import Outcome, Phase
 from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, FixedRecord
 from pytest_kernelqual.model.settings import Settings
-from pytest_kernelqual.processes.device import Device, Limits
+from pytest_kernelqual.processes.device import STARTING, Device, Limits
 
 # Thread and memory addresses differ from run to run, and reports of equal runs are equal.
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
@@ -71,8 +71,12 @@ class CaseSession:
 
     @property
     def seeds(self) -> int:
-        """Count the input sets of this case."""
-        return self._settings.effort(self._device.hello().kind, self._spec.seeds, self._spec.repeats)[0]
+        """Count the input sets of this case; one where no device can be had, which its opening will tell."""
+        try:
+            kind = self._device.hello().kind
+        except KernelqualError:
+            return 1
+        return self._settings.effort(kind, self._spec.seeds, self._spec.repeats)[0]
 
     def run(self) -> CaseRecord:
         """Run the fixed launch and every candidate on every input set; never raises for what a kernel does."""
@@ -244,6 +248,8 @@ class CaseSession:
 
 def _told(death: DeviceProcessError) -> tuple[Outcome, str, dict[str, str | int]]:
     """Return the outcome, reason and detail of a device process that ended or did not answer."""
+    if death.phase == STARTING:  # no kernel's fault
+        return "not_run", f"the device process did not start: {death.cause}", {"log": death.log}
     outcome: Outcome = "timeout" if death.timed_out else "fault"
     where = f" in phase {death.phase}" if not death.timed_out else ""
     detail: dict[str, str | int] = {"attempts": "1 of 1", "launches_finished": death.launches}

@@ -106,6 +106,13 @@ def test_signal_while_the_report_is_written_is_held_back(tmp_path: Path) -> None
     assert ended.outcomes(ONE_A) == {"ok": "qualified"}
 
 
+def test_sigterm_after_the_report_does_not_cost_the_junit_file(tmp_path: Path) -> None:
+    """The run had ended by itself: all files are written, and the exit code is that of the items."""
+    folder = suite(tmp_path, {"one": spec()})
+    conftest(folder, "def pytest_sessionfinish():\n    os.kill(os.getpid(), signal.SIGTERM)\n")
+    assert_agree(stub(folder))
+
+
 def test_interrupt_during_collection_is_no_complete_run(tmp_path: Path) -> None:
     """Nothing was collected, and the report does not claim otherwise."""
     folder = suite(tmp_path, SPECS)

@@ -332,6 +332,27 @@ def test_second_run_on_the_same_report_is_refused(tmp_path: Path) -> None:
     assert "the run was ended by SIGTERM" in ended.because
 
 
+def test_device_process_that_cannot_start_again_is_no_fault_of_a_kernel(tmp_path: Path) -> None:
+    """After a fault no new process can be had: what comes later is `not_run`, with what the system says."""
+    folder = suite(tmp_path, {"one": spec("a", dead="abort", late="qualified"), "two": spec()})
+    conftest(
+        folder,
+        """
+        import sys
+
+        def pytest_runtest_logstart():
+            sys.executable = "/nowhere/python"
+        """,
+    )
+    ended = stub(folder)
+    assert_agree(ended)
+    assert ended.outcomes(ONE_A) == {"dead": "fault", "late": "not_run"}
+    two = ended.cases[TWO_A]
+    assert two.fixed.outcome == "not_run"
+    assert "the device process did not start" in two.fixed.reason
+    assert "/nowhere/python" in two.fixed.reason
+
+
 def test_timeout_plugin_ends_one_item_only(tmp_path: Path) -> None:
     """pytest-timeout fires inside an item: it fails, its finished candidates stay, and the rest goes on."""
     specs = {"one": spec("a", ok="qualified", slow="hang", late="qualified"), "two": spec()}

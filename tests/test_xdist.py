@@ -25,6 +25,8 @@ from acceptance import (
 )
 from test_outcomes import basic_run
 
+from pytest_kernelqual.on_device import environment
+
 XDIST = ("-p", "xdist.plugin")
 TWO = (*XDIST, "-n", "2")
 
@@ -269,6 +271,19 @@ def test_device_asked_for_by_index_is_shared(tmp_path: Path) -> None:
     specs = {name: spec("a", meet=f"touch:{name} meet:{other} qualified") for name, other in ("xy", "yx")}
     ended = stub(suite(tmp_path, specs), *TWO, "--kernelqual-device=cuda:1", STUB_DEVICES="GPU-7 GPU-9")
     assert devices_seen(ended) == {"x": {"GPU-9"}, "y": {"GPU-9"}}
+
+
+@pytest.mark.parametrize(("given", "shared"), [("GPU-a, GPU-b", ["GPU-a", "GPU-b"]), ("3", ["3"]), (None, ["0", "1"])])
+def test_devices_that_the_user_hid_are_not_shared_out(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, shared: list[str]
+) -> None:
+    """What `CUDA_VISIBLE_DEVICES` names is all there is, under the names that it uses."""
+    monkeypatch.setattr(environment, "_gpu_kind", lambda: "cuda")
+    monkeypatch.setattr(environment.torch.cuda, "device_count", lambda: 2)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if given is not None:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
+    assert environment.visible_devices() == shared
 
 
 def test_terminated_controller_keeps_what_the_other_worker_did(tmp_path: Path) -> None:

@@ -170,6 +170,7 @@ class Results:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Hand the suite's properties to pytest's own JUnit file."""
+        self._signals.ignore()
         collecting_ended = self._document is None and exitstatus != pytest.ExitCode.USAGE_ERROR
         if collecting_ended and not self._config.option.collectonly:
             self._finish(session, cut_short=True)

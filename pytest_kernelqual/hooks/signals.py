@@ -22,6 +22,11 @@ class Signals:
         if _settable():
             self._previous = signal.signal(signal.SIGTERM, _terminated)
 
+    def ignore(self) -> None:
+        """Let no SIGTERM come between the report and the other files of the run."""
+        if self._previous is not None and _settable():
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+
     def restore(self) -> None:
         """Put back what was set before."""
         if self._previous is not None and _settable():

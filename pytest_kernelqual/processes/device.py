@@ -5,6 +5,9 @@ from typing import NamedTuple, Protocol
 
 from pytest_kernelqual.model.messages import Hello, Progress, Reply, Request
 
+STARTING = "start"
+"""The phase of a `DeviceProcessError` before any request was taken."""
+
 OnProgress = Callable[[Progress], None]
 
 

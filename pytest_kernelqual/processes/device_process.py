@@ -24,7 +24,7 @@ from pytest_kernelqual.model.messages import (
     encode,
 )
 from pytest_kernelqual.model.settings import Settings
-from pytest_kernelqual.processes.device import Limits, OnProgress
+from pytest_kernelqual.processes.device import STARTING, Limits, OnProgress
 
 _LOG_BYTES = 16_384
 _CLOSE_S = 10.0
@@ -144,7 +144,7 @@ class DeviceProcess:
         except OSError as error:
             ours.close()
             os.close(leash_write)
-            raise DeviceProcessError(f"the device process cannot be started: {error}", phase="start") from error
+            raise DeviceProcessError(f"the device process cannot be started: {error}", phase=STARTING) from error
         finally:
             theirs.close()
             os.close(leash_read)
@@ -154,7 +154,7 @@ class DeviceProcess:
             self._send(encode(Start(settings=self._settings)))
             reply = decode_reply(self._read_line(time.monotonic() + limits.inputs_s))
         except _NoAnswer as silence:
-            raise self._end(silence, "start", 0, limits) from None
+            raise self._end(silence, STARTING, 0, limits) from None
         except BaseException:
             self.kill()
             raise
