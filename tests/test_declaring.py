@@ -109,9 +109,10 @@ WRONG = """
 
     @spec(cases=[Case(n=10, s="a/b::c[d]\\n \\u00e9")])
     def odd_id(case, seeded):
-        "Documented with \\ud800."
         x = seeded.normal((case.n,))
         return lambda: double(x)
+
+    odd_id.builder.__doc__ = "Documented with \\ud800."
 
     @kernel_spec
     def bare(case, seeded): return lambda: None
