@@ -5,10 +5,12 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec import structs
 
+from pytest_kernelqual.committed.refusal import Refusal
 from pytest_kernelqual.committed.schema import CommittedDevice, CommittedFile, Key, Row, Times, Toolchain, key_text
-from pytest_kernelqual.committed.store import Changes
+from pytest_kernelqual.committed.store import Changes, Store, UpdateReport
 from pytest_kernelqual.model.config import Scalar
 
+KERNEL = "rms_norm_fwd"
 H200 = CommittedDevice(vendor="nvidia", name="NVIDIA H200", architecture="sm_90", compute_units=132)
 TOOLCHAIN = Toolchain(driver="570.1", runtime="12.8", torch="2.10.0", triton="3.6.0", python="3.11.9")
 NEWER = structs.replace(TOOLCHAIN, triton="3.7.1")
@@ -45,9 +47,29 @@ def changes(*rows: Row, drop: tuple[Key, ...] = (), space: str = SPACE, toolchai
     return Changes(space=space, toolchain=toolchain, rows=rows, drop=drop)
 
 
-def file(*rows: Row, kernel: str = "rms_norm_fwd", space: str = SPACE) -> CommittedFile:
+def file(*rows: Row, kernel: str = KERNEL, space: str = SPACE) -> CommittedFile:
     """Return a file."""
     return CommittedFile(kernel=kernel, device=H200, space=space, toolchain=TOOLCHAIN, rows=list(rows))
+
+
+def updated(found: UpdateReport | Refusal) -> UpdateReport:
+    """Return the report of an update that must succeed."""
+    assert isinstance(found, UpdateReport), str(found)
+    return found
+
+
+def stored(store: Store) -> CommittedFile:
+    """Return the file that must be there."""
+    found = store.read(KERNEL, H200)
+    assert isinstance(found, CommittedFile), str(found)
+    return found
+
+
+def refused(found: object) -> Refusal:
+    """Return a refusal that must be there, in one line."""
+    assert isinstance(found, Refusal)
+    assert "\n" not in str(found)
+    return found
 
 
 names = st.sampled_from(["cols", "dtype", "rows", "BLOCK", "num_warps", "größe"])

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from committed_samples import H200, changes, file, row
+from committed_samples import H200, KERNEL, changes, file, row
 from filelock import FileLock
 
 from pytest_kernelqual.committed import store as store_module
@@ -17,7 +17,6 @@ from pytest_kernelqual.committed.refusal import Refusal
 from pytest_kernelqual.committed.schema import CommittedFile, encode
 from pytest_kernelqual.committed.store import LOCK_FILE, Store, UpdateReport
 
-KERNEL = "rms_norm_fwd"
 HERE = Path(__file__).parent
 
 # Every step of an update that the kernel of the machine sees; the process kills itself before or after the n-th.

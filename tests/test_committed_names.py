@@ -1,0 +1,66 @@
+"""Names of committed files: they never meet, and never leave their folder."""
+
+from pathlib import Path
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from pytest_kernelqual.committed.store import Store
+
+NASTY = [
+    "NVIDIA H200", "NVIDIA H200 NVL", "NVIDIA_H200", "nvidia h200", "nvidia_h200", "NVIDIA  H200", "NVIDIA H200 ",
+    " NVIDIA H200", "NVIDIA H200 MIG 1g.18gb", "NVIDIA H200 MIG 2g.35gb", "NVIDIA A100-SXM4-80GB", "NVIDIA/H200",
+    "NVIDIA\\H200", "AMD Instinct MI300X", "", ".", "..", "../..", "/", "/etc/passwd", "~", "-rf", "CON", "con",
+    "NUL.JSON", "COM1", "LPT9.X", "a\0b", "a\nb", "a:b", "a*b?", "ä", "a\u0308", "Ä", "ß", "SS", "ss", "\u0131", "I",
+    "i", "İ", "ﬁ", "fi", "\u202eabc", "\ud800", "😀", ".hidden", ".lock", "x" * 300, "x" * 301, "X" * 100, "X" * 101,
+    "rms_norm+0123456789ab", "rms_norm", "_rms_norm", "RMS_norm", "readme.md", "X.MD", "H200.JSON", "H200.", "%20",
+    "NVIDIA%20H200",
+]  # fmt: skip
+
+any_name = st.sampled_from(NASTY) | st.text(max_size=12) | st.text("aAbB _+.-/", max_size=6)
+
+
+@settings(deadline=None)
+@given(any_name, any_name, any_name, any_name)
+@example("k", "NVIDIA H200", "k", "NVIDIA H200 NVL")
+@example("rms", "NVIDIA H200", "RMS", "NVIDIA H200")
+def test_names_never_meet(kernel: str, device: str, other_kernel: str, other_device: str) -> None:
+    """Different names have different files, also where upper and lower case are one; equal names one file."""
+    store = Store(Path("root"))
+    one, other = str(store.path_for(kernel, device)), str(store.path_for(other_kernel, other_device))
+    assert (one.casefold() == other.casefold()) == ((kernel, device) == (other_kernel, other_device))
+
+
+@settings(deadline=None)
+@given(any_name, any_name)
+def test_names_stay_in_the_folder(kernel: str, device: str) -> None:
+    """No name leaves the folder, hides, or asks more of a file system than ASCII and 255 bytes."""
+    root, folder, name = Store(Path("root")).path_for(kernel, device).parts
+    assert root == "root"
+    for part in (folder, name):
+        assert part.isascii()
+        assert len(part) <= 128
+        assert set(part) <= set("abcdefghijklmnopqrstuvwxyz0123456789_.+-")
+        assert part[0] not in ".-+"
+        assert part.split(".")[0] not in {"con", "nul", "prn", "aux", "com1", "lpt9"}
+    assert name.endswith(".json")
+    assert not name.endswith(".md")
+
+
+def test_names_are_stable_and_readable() -> None:
+    """These names are on users' disks: a change of them is a change of a promise."""
+    store = Store(Path())
+    assert [
+        str(store.path_for(*names))
+        for names in [
+            ("rms_norm_fwd", "NVIDIA H200"),
+            ("rms_norm_fwd", "NVIDIA H200 NVL"),
+            ("rms_norm_fwd", "NVIDIA H200 MIG 1g.18gb"),
+            ("_rmsNorm", "AMD Instinct MI300X"),
+        ]
+    ] == [
+        "rms_norm_fwd/nvidia_h200.json",
+        "rms_norm_fwd/nvidia_h200_nvl.json",
+        "rms_norm_fwd/nvidia_h200_mig_1g_18gb+9fc9504a1165.json",
+        "rmsnorm+ca1983a4e2c6/amd_instinct_mi300x+7afa9e384ea3.json",
+    ]
