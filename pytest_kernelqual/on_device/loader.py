@@ -155,8 +155,9 @@ class _Checked(msgspec.Struct, frozen=True):
 
 def _space(spec: KernelSpec, checked: _Checked) -> str:
     """Return the selection-space token: candidates, kernel, and the builder with the launch code that it uses."""
-    functions = [spec.builder, *([kernel_function(spec.kernel)] if spec.kernel is not None else [])]
-    return token(checked.candidates, functions)
+    kernel = kernel_function(spec.kernel) if spec.kernel is not None else None
+    given = (kernel, spec.builder, spec.grid, spec.exclude)
+    return token(checked.candidates, [function for function in given if function is not None])
 
 
 def _without_kernel(spec: KernelSpec) -> tuple[Config, ...]:
