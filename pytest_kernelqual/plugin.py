@@ -76,7 +76,7 @@ def _ini(name: str) -> str:
 def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) -> None:
     """Put the default paths in front, and let pytest rewrite assertions in spec files."""
     known: Any = early_config.known_args_namespace
-    if not known.kernelqual:
+    if not known.kernelqual or known.help or known.version:
         return
     if not known.file_or_dir:
         root = early_config.rootpath

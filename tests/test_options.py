@@ -135,6 +135,12 @@ def test_default_paths_that_are_not_there(tmp_path: Path, ini: str, message: str
     assert (ended.status, message in ended.output) == (4, True)
 
 
+@pytest.mark.parametrize("option", ["--help", "--version"])
+def test_help_needs_no_kernels(tmp_path: Path, option: str) -> None:
+    """Whatever folder it is asked for in."""
+    assert run_pytest(tmp_path, option).status == 0
+
+
 def test_options_reach_the_run(tmp_path: Path) -> None:
     """Seed, input sets and repeats stand in the report, which lies where the option says."""
     spec = """
