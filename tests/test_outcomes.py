@@ -1,5 +1,6 @@
 """Every outcome that needs no GPU, end to end: real kernels, one run of `pytest --kernelqual`."""
 
+import atexit
 import shutil
 from functools import cache
 from pathlib import Path
@@ -68,6 +69,7 @@ def basic_run(*arguments: str) -> Ended:
 def _folder() -> Path:
     folder = Path(mkdtemp(prefix="kernelqual-")) / "basic"
     folder.mkdir()
+    atexit.register(shutil.rmtree, folder.parent, ignore_errors=True)
     return folder
 
 
