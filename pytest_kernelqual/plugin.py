@@ -27,7 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--kernelqual-update",
         action="store_true",
-        help="measure committed configs anew and write those that are faster (needs a device)",
+        help="measure committed configs anew and write those that are faster; needs a device",
     )
     group.addoption(
         "--kernelqual-in-process",
