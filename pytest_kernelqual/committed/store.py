@@ -268,6 +268,11 @@ def _same(one: dict[str, Scalar] | None, other: dict[str, Scalar] | None) -> boo
     return Config(one) == Config(other) if one is not None and other is not None else one is other
 
 
+def is_looked_at(path: Path) -> bool:
+    """Tell whether a file or folder of a store must be one that is read; hidden and Markdown files need not."""
+    return not path.name.startswith(".") and path.suffix.lower() != ".md"
+
+
 def _listed(folder: Path, refusals: list[Refusal]) -> list[Path]:
     try:
         found = sorted(folder.iterdir())
@@ -277,7 +282,7 @@ def _listed(folder: Path, refusals: list[Refusal]) -> list[Path]:
         text = f"the folder cannot be read: {_why(error)}; make it readable"
         refusals.append(Refusal(code="unreadable", path=str(folder), text=text))
         return []
-    return [path for path in found if not path.name.startswith(".") and path.suffix.lower() != ".md"]
+    return [path for path in found if is_looked_at(path)]
 
 
 def _is_folder(path: Path) -> bool:

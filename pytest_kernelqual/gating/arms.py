@@ -4,16 +4,16 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 from msgspec import structs
 
-from pytest_kernelqual.errors import KernelqualError, UnmeasurableError
+from pytest_kernelqual.errors import DeviceProcessError, KernelqualError, UnmeasurableError
 from pytest_kernelqual.judge.gate import Arm, confirmed, look
 from pytest_kernelqual.judge.statistics import LAST_LOOK, Estimate, estimate, log_ratio_of_round, next_look
-from pytest_kernelqual.model.config import Config, Scalar
-from pytest_kernelqual.model.messages import Open, Opened, OpenTiming, Sample, Sampled, TimingOpened
+from pytest_kernelqual.model.config import Config
+from pytest_kernelqual.model.messages import Open, Opened, OpenTiming, Reply, Request, Sample, Sampled, TimingOpened
 from pytest_kernelqual.model.record import GateName, GateRecord, GateVerdict
 from pytest_kernelqual.processes.device import Device, Limits
 
@@ -26,7 +26,8 @@ _CLOCK_TOLERANCE = 0.01
 _ATTEMPTS = 3
 _PAUSE_S = 0.5
 
-Exclusive = Callable[[], AbstractContextManager[object]]
+Hold = Callable[[], AbstractContextManager[object]]
+"""Holds the device while a block runs."""
 
 
 class Place(NamedTuple):
@@ -41,7 +42,15 @@ class Place(NamedTuple):
 class Arms:
     """Arms of one case, open for timing on one device."""
 
-    def __init__(self, device: Device, place: Place, configs: Sequence[Config | None], *, exclusive: Exclusive) -> None:
+    def __init__(
+        self,
+        device: Device,
+        place: Place,
+        configs: Sequence[Config | None],
+        *,
+        exclusive: Hold,
+        shared: Hold = nullcontext,
+    ) -> None:
         """Keep what to time; None is the fixed launch.
 
         Args:
@@ -49,11 +58,13 @@ class Arms:
             place: The case.
             configs: The arms; a control needs the same one twice.
             exclusive: Holds the device alone while samples are taken.
+            shared: Holds the device with others while arms are compiled and launched for the first time.
         """
         self._device = device
         self._place = place
         self._configs = list(configs)
         self._exclusive = exclusive
+        self._shared = shared
         self.plan = TimingOpened()
 
     def open(self, target_us: float, *, qualify: bool) -> None:
@@ -62,15 +73,15 @@ class Arms:
         Raises:
             UnmeasurableError: The launches cannot be timed.
         """
-        limits = self._place.limits
-        if qualify:
-            request = Open(path=self._place.path, spec=self._place.spec, case=self._place.case, for_timing=True)
-            opened = self._device.ask(request, limits)
-            if not isinstance(opened, Opened) or opened.outcome != "qualified":
-                reason = opened.reason if isinstance(opened, Opened) else type(opened).__name__
-                raise UnmeasurableError(f"the fixed launch is not usable: {reason}")
-        arms: list[dict[str, Scalar] | None] = [dict(config) if config else None for config in self._configs]
-        reply = self._device.ask(OpenTiming(arms=arms, target_us=target_us), limits)
+        with self._shared():
+            if qualify:
+                place = self._place
+                opened = self._ask(Open(path=place.path, spec=place.spec, case=place.case, for_timing=True))
+                if not isinstance(opened, Opened) or opened.outcome != "qualified":
+                    reason = opened.reason if isinstance(opened, Opened) else type(opened).__name__
+                    raise UnmeasurableError(f"the fixed launch is not usable: {reason}")
+            arms = [dict(config) if config is not None else None for config in self._configs]
+            reply = self._ask(OpenTiming(arms=arms, target_us=target_us))
         if not isinstance(reply, TimingOpened):
             raise KernelqualError(f"OpenTiming was answered by {type(reply).__name__}; this is a fault of the tool")
         if reply.reason:
@@ -83,18 +94,31 @@ class Arms:
 
     def sample_pairs(self, pairs: list[tuple[int, int]], rounds: int) -> list[list[list[float]]]:
         """Return rounds of each pair of arms, as `sample` does."""
+        disturbed = ""
         for attempt in range(_ATTEMPTS):
+            if attempt > 1:
+                time.sleep(_PAUSE_S * (attempt - 1))
             with self._exclusive():
-                reply = self._device.ask(Sample(pairs=pairs, rounds=rounds), self._place.limits)
+                reply = self._ask(Sample(pairs=pairs, rounds=rounds))
             if not isinstance(reply, Sampled):
                 raise KernelqualError(f"Sample was answered by {type(reply).__name__}; this is a fault of the tool")
             if reply.reason:
                 raise UnmeasurableError(reply.reason)
             disturbed = _disturbance(reply)
             if not disturbed:
-                return reply.rounds
-            time.sleep(_PAUSE_S * attempt)
+                return _checked(reply.rounds)
         raise UnmeasurableError(disturbed)
+
+    def _ask(self, request: Request) -> Reply:
+        """Ask the device; arms that do not fit into its memory are unmeasurable, and no fault of a config."""
+        try:
+            return self._device.ask(request, self._place.limits)
+        except DeviceProcessError:
+            raise
+        except KernelqualError as error:
+            if "out of memory" not in str(error):
+                raise
+            raise UnmeasurableError("the device has not enough memory for the ring of input sets") from error
 
     def name(self, arm: int) -> str:
         """Return how reports call an arm."""
@@ -118,7 +142,7 @@ def control(arms: Arms, *, margin: float, qualify: bool) -> GateRecord:
             arms.open(target_us, qualify=qualify)
             rounds = arms.sample(0, 1, LAST_LOOK)
         except UnmeasurableError as error:
-            return _record("control", arms, (0, 1), margin, "unmeasurable", reason=str(error))
+            return unmeasurable("control", arms, (0, 1), margin, str(error))
         arm = Arm(estimate([log_ratio_of_round(abba) for abba in rounds]), margin)
         if arm.armed or target_us >= LONGEST_SAMPLE_US:
             break
@@ -143,25 +167,37 @@ def gate(
     """
     try:
         outcome = _sampled(arms, pair, margin)
-        if outcome.verdict != "suspect":
-            verdict: GateVerdict = "ok" if outcome.verdict == "ok" else "inconclusive"
-            reason = "" if verdict == "ok" else f"undecided after {LAST_LOOK} rounds: {_interval(outcome.found)}"
-            return _told(name, arms, pair, margin, outcome._replace(verdict=verdict), reason=reason)
-        estimates = [outcome.found.log_ratio]
-        for other in fresh():
-            other.open(arms.plan.launches * medians_us(outcome.rounds)[0], qualify=True)
-            rounds = other.sample(0, 1, LAST_LOOK)
-            estimates.append(estimate([log_ratio_of_round(abba) for abba in rounds]).log_ratio)
     except UnmeasurableError as error:
-        return _record(name, arms, pair, margin, "unmeasurable", reason=str(error))
-    slow = confirmed(
-        estimates,
-        margin=margin,
-        time_us=medians_us(outcome.rounds)[0],
-        resolution_us=arms.plan.quantum_us / max(arms.plan.launches, 1),
-    )
+        return unmeasurable(name, arms, pair, margin, str(error))
+    if outcome.verdict != "suspect":
+        verdict: GateVerdict = "ok" if outcome.verdict == "ok" else "inconclusive"
+        reason = "" if verdict == "ok" else f"undecided after {LAST_LOOK} rounds: {_interval(outcome.found)}"
+        return _told(name, arms, pair, margin, outcome._replace(verdict=verdict), reason=reason)
+    time_us = medians_us(outcome.rounds)[0]
+    try:
+        others = in_fresh_processes(fresh(), arms.plan.launches * time_us)
+    except UnmeasurableError as error:
+        reason = f"a suspect ({_interval(outcome.found)}) that could not be confirmed: {error}"
+        return _told(name, arms, pair, margin, outcome._replace(verdict="unmeasurable"), reason=reason)
+    estimates = [outcome.found.log_ratio, *others]
+    resolution_us = arms.plan.quantum_us / max(arms.plan.launches, 1)
+    slow = confirmed(estimates, margin=margin, time_us=time_us, resolution_us=resolution_us)
     told = _told(name, arms, pair, margin, outcome._replace(verdict="slow" if slow else "ok"))
     return _with_processes(told, estimates, slow=slow)
+
+
+def in_fresh_processes(places: Sequence[Arms], target_us: float) -> list[float]:
+    """Return the log ratio of arm 1 to arm 0 that each process finds, all rounds taken.
+
+    Raises:
+        UnmeasurableError: One of them cannot time its arms.
+    """
+    found = []
+    for place in places:
+        place.open(target_us, qualify=True)
+        rounds = place.sample(0, 1, LAST_LOOK)
+        found.append(estimate([log_ratio_of_round(abba) for abba in rounds]).log_ratio)
+    return found
 
 
 def screen(arms: Arms, first: int, candidates: Sequence[int], *, rounds: int) -> dict[int, float]:
@@ -217,24 +253,30 @@ def _told(
     )
 
 
-def _record(
-    name: GateName, arms: Arms, pair: tuple[int, int], margin: float, verdict: GateVerdict, *, reason: str
-) -> GateRecord:
-    names = (arms.name(pair[0]), arms.name(pair[1]))
+def unmeasurable(name: GateName, arms: Arms, pair: tuple[int, int], margin: float, reason: str) -> GateRecord:
+    """Return the record of a gate that could not be decided because of `reason`."""
     return GateRecord(
-        gate=name, a=names[0], b=names[1], margin_pct=round(margin * 100, 3), verdict=verdict, reason=reason
+        gate=name,
+        a=arms.name(pair[0]),
+        b=arms.name(pair[1]),
+        margin_pct=round(margin * 100, 3),
+        verdict="unmeasurable",
+        reason=reason,
     )
 
 
 def _with_processes(record: GateRecord, estimates: Sequence[float], *, slow: bool) -> GateRecord:
     ratios = [round(math.exp(value), 6) for value in estimates]
     smallest = (min(ratios) - 1) * 100
-    reason = (
-        f"{record.b} is slower than {record.a} by {smallest:.2f} % or more in each of {len(ratios)} processes, "
-        f"more than {record.margin_pct:g} %"
-        if slow
-        else f"one process saw {smallest:+.2f} %: not confirmed"
-    )
+    if slow:
+        reason = (
+            f"{record.b} is slower than {record.a} by {smallest:.2f} % or more in each of {len(ratios)} processes, "
+            f"more than {record.margin_pct:g} %"
+        )
+    elif smallest > record.margin_pct:
+        reason = f"{smallest:.2f} % of {record.time_us[0]:.3g} us is too little to be sure of"
+    else:
+        reason = f"a suspect that is not confirmed: one process saw {smallest:+.2f} %"
     return structs.replace(record, processes=ratios, reason=reason)
 
 
@@ -247,6 +289,14 @@ def medians_us(rounds: Sequence[Sequence[float]]) -> tuple[float, float]:
 def _interval(found: Estimate) -> str:
     low, high = (math.expm1(value) * 100 for value in (found.lower, found.upper))
     return f"between {low:+.2f} % and {high:+.2f} %"
+
+
+def _checked(taken: list[list[list[float]]]) -> list[list[list[float]]]:
+    """Return rounds of which every sample is a time; an interval that reads nothing was too short to be seen."""
+    for sample in (sample for rounds in taken for abba in rounds for sample in abba):
+        if not (math.isfinite(sample) and sample > 0):
+            raise UnmeasurableError(f"a sample reads {sample} us, which is no time")
+    return taken
 
 
 def _disturbance(sampled: Sampled) -> str:

@@ -30,14 +30,19 @@ def refresh(bench: Bench, *, output: Callable[[], str | None]) -> Refreshed:
     """Return the row for a key.
 
     The incumbent is the committed config while it is valid and qualified, else the fixed launch.
+    Its challenger is the best of all others by screening, the fixed launch included.
 
     Args:
         bench: What the row is measured with.
-        output: Digest of the fixed launch's output, which that of every qualified candidate equals; asked at the end.
+        output: Digest of the fixed launch's output, which that of every qualified candidate equals; None where the
+            fixed launch did not qualify on every case of the key. Asked after the candidates were qualified.
     """
     if bench.arms is None:
-        return Refreshed(None, "not written: no device, and nothing is timed")
+        return Refreshed(None, f"not written: {bench.untimed}")
     able = [Config(info.config) for info in bench.spec.candidates if bench.qualified(info) is None]
+    digest = output()
+    if digest is None:
+        return Refreshed(None, "not written: the fixed launch did not qualify on every case of the key")
     incumbent = _incumbent(bench, able)
     configs: list[Config | None] = [None, None, *able]
     arms = bench.arms(configs)
@@ -45,10 +50,11 @@ def refresh(bench: Bench, *, output: Callable[[], str | None]) -> Refreshed:
     if armed.verdict != "ok":
         return Refreshed(None, f"not written: {armed.reason}", armed)
     try:
-        order = halve(arms, 0, list(range(2, len(configs))))
         old = configs.index(incumbent) if incumbent is not None else 0
+        # Arm 1 stands for the fixed launch where that is a challenger.
+        order = halve(arms, 0, list(range(2 if old == 0 else 1, len(configs))))
         rivals = [arm for arm in order if arm != old]
-        return Refreshed(*_decided(bench, arms, configs, old, rivals[:1], output()), armed)
+        return Refreshed(*_decided(bench, arms, configs, old, rivals[:1], digest), armed)
     except UnmeasurableError as error:
         return Refreshed(None, f"not written: {error}", armed)
 
@@ -61,13 +67,14 @@ def _incumbent(bench: Bench, able: Sequence[Config]) -> Config | None:
 
 
 def _decided(
-    bench: Bench, arms: Arms, configs: Sequence[Config | None], old: int, rivals: Sequence[int], output: str | None
+    bench: Bench, arms: Arms, configs: Sequence[Config | None], old: int, rivals: Sequence[int], output: str
 ) -> tuple[Row, str]:
     """Confirm the best challenger against the incumbent in three processes, and measure the winner's speed-up."""
     wanted = [0, 0, old, *rivals]
     places = [arms, *bench.fresh([configs[arm] for arm in wanted])]
+    target_us = arms.plan.launches * min(medians_us(arms.sample(0, 1, 1)))
     for place in places[1:]:
-        place.open(arms.plan.launches * _least_us(arms), qualify=True)
+        place.open(target_us, qualify=True)
     indices = [
         dict(zip(wanted, wanted, strict=True)),
         *({arm: at for at, arm in enumerate(wanted)} for _ in places[1:]),
@@ -78,12 +85,13 @@ def _decided(
     ]
     replaced = bool(gains) and gains[0] < math.log1p(-REPLACE_MARGIN)
     chosen = rivals[0] if replaced else old
-    best = f"best challenger {configs[rivals[0]].id} {-math.expm1(gains[0]) * 100:+.1f} %" if gains else "no challenger"  # type: ignore[union-attr]
-    note = (
-        f"{'replaces' if replaced else 'kept against'} {_name(configs[old])}: {best}"
-        if replaced
-        else (f"fixed launch kept, {best}" if configs[chosen] is None else f"kept, {best}")
+    best = (
+        f"best challenger {_name(configs[rivals[0]])} {-math.expm1(gains[0]) * 100:+.1f} %"
+        if gains
+        else "no challenger"
     )
+    what = f"replaces {_name(configs[old])}" if replaced else "kept"
+    note = f"{what}, {best}" if configs[chosen] is not None else f"fixed launch {what}, {best}"
     ratios = []
     if configs[chosen] is not None:
         ratios = [
@@ -105,10 +113,6 @@ def _decided(
         note=note,
         measured_at=datetime.now(UTC).date().isoformat(),
     ), note
-
-
-def _least_us(arms: Arms) -> float:
-    return min(medians_us(arms.sample(0, 1, 1)))
 
 
 def _log_ratio(arms: Arms, first: int, second: int) -> float:

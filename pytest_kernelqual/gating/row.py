@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from msgspec import Struct, structs
@@ -11,10 +10,10 @@ from pytest_kernelqual.committed.refusal import Refusal
 from pytest_kernelqual.committed.schema import CommittedDevice, CommittedFile, Row
 from pytest_kernelqual.committed.store import Store
 from pytest_kernelqual.errors import UnmeasurableError
-from pytest_kernelqual.gating.arms import Arms, control, gate, screen
+from pytest_kernelqual.gating.arms import Arms, control, gate, in_fresh_processes, screen, unmeasurable
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import CandidateInfo, CaseInfo, SpecInfo
-from pytest_kernelqual.model.record import CandidateRecord, CommittedRecord, CommittedVerdict, GateRecord
+from pytest_kernelqual.model.record import CandidateRecord, CommittedRecord, CommittedVerdict, GateRecord, GateVerdict
 
 # Verdicts that fail an item; the others pass or warn.
 FAILING: frozenset[CommittedVerdict] = frozenset(
@@ -60,6 +59,10 @@ class Bench(Struct, frozen=True):
     fresh: Callable[[Sequence[Config | None]], list[Arms]]
     """Makes the same arms in two fresh processes."""
     margins: Margins
+    untimed: str = "no device: kernels are interpreted, and nothing is timed"
+    """Why nothing can be timed, where `arms` is None."""
+    elsewhere: bool = False
+    """Another device runs the kernels: whether the config fits it tells nothing about the row."""
 
     def candidate(self, config: Config) -> CandidateInfo | None:
         """Return the declared candidate with this config."""
@@ -82,13 +85,15 @@ def check(bench: Bench) -> CommittedRecord:
     told = _static(bench, file, row)
     if told is not None:
         return verdict(record, *told)
+    if bench.elsewhere:
+        return verdict(record, "not_timed", bench.untimed)
     if row.config is not None:
         info = bench.candidate(Config(row.config))
         against = bench.qualified(info) if info is not None else None
         if against is not None:
             return verdict(record, "not_qualified", f"{against.id}: {against.outcome}: {against.reason}")
     if bench.arms is None:
-        return verdict(record, "not_timed", "no device: kernels are interpreted, and nothing is timed")
+        return verdict(record, "not_timed", bench.untimed)
     return _gated(bench, bench.arms, record, row)
 
 
@@ -99,11 +104,16 @@ def verdict(record: CommittedRecord, name: CommittedVerdict, *reasons: str) -> C
     )
 
 
+def refused(record: CommittedRecord, refusal: Refusal) -> CommittedRecord:
+    """Return the record of a file that is not used."""
+    return verdict(record, "duplicate" if refusal.code == "duplicate_key" else "bad_file", str(refusal))
+
+
 def _row(bench: Bench) -> tuple[CommittedFile, Row] | CommittedRecord:
     blank = CommittedRecord(device="", key=bench.key)
     file = bench.store.read(bench.kernel, bench.device)
     if isinstance(file, Refusal):
-        return verdict(blank, "duplicate" if file.code == "duplicate_key" else "bad_file", str(file))
+        return refused(blank, file)
     row = file.row(bench.key) if file is not None else None
     if file is None or row is None:
         what = f"no committed configs for {bench.device.name}" if file is None else "no row for this key"
@@ -130,33 +140,74 @@ def _gated(
     committed = Config(row.config) if row.config is not None else None
     others = [info for info in bench.spec.candidates if committed is None or Config(info.config) != committed]
     rivals = [Config(info.config) for info in others if _may_rival(bench, info)]
-    configs: list[Config | None] = [None, None, *([committed] if committed else []), *rivals]
+    configs: list[Config | None] = [None, None, *([] if committed is None else [committed]), *rivals]
     arms = make(configs)
-    own = 2 if committed else 0
     margins = bench.margins
     gates: list[GateRecord] = [control(arms, margin=margins.fixed, qualify=True)]
     if gates[0].verdict != "ok":
         return verdict(structs.replace(record, gates=gates), "unmeasurable", gates[0].reason)
-    if committed:
-        gates.append(
-            gate(
-                "not_slower_than_fixed",
-                arms,
-                (0, own),
-                margin=margins.fixed,
-                fresh=lambda: bench.fresh([None, committed]),
-            )
+    if committed is not None:
+        judged = gate(
+            "not_slower_than_fixed",
+            arms,
+            (0, 2),
+            margin=margins.fixed,
+            fresh=lambda: bench.fresh([None, committed]),
         )
-        record = structs.replace(record, speed_up=round(1 / gates[-1].ratio[0], 4) if gates[-1].ratio else None)
-    gates += _near_best(bench, arms, own, list(range(own + 1 if committed else 2, len(configs))), configs)
-    record = structs.replace(record, gates=gates)
-    for told in [*_slow(gates), *_decayed(record, row, margins), *_undecided(gates)]:
-        return verdict(record, *told)
-    return verdict(record, "ok")
+        record = structs.replace(record, speed_up=round(1 / judged.ratio[0], 4) if judged.ratio else None)
+        gates += [judged, *_decay(bench, arms, judged, row)]
+    own, first_rival = (0, 2) if committed is None else (2, 3)
+    gates += _near_best(bench, arms, own, list(range(first_rival, len(configs))), configs)
+    return _judged(structs.replace(record, gates=gates))
 
 
 def _may_rival(bench: Bench, info: CandidateInfo) -> bool:
     return bench.qualified(info) is None
+
+
+def _decay(bench: Bench, arms: Arms, judged: GateRecord, row: Row) -> Iterator[GateRecord]:
+    """Compare the speed-up with the stored one, where it is lower by more than the margin of the warning.
+
+    A loss that would fail is measured again in two fresh processes, and the best of all speed-ups counts.
+    A fixed launch that became faster is said, and is no decay.
+    """
+    if row.speed_up is None or not judged.ratio or judged.verdict in ("slow", "unmeasurable"):
+        return
+    margins = bench.margins
+    ratios = judged.processes
+    if _lost(ratios, row.speed_up) > margins.decay_fail and len(ratios) == 1:
+        committed = Config(row.config) if row.config is not None else None
+        try:
+            others = in_fresh_processes(bench.fresh([None, committed]), arms.plan.launches * judged.time_us[0])
+        except UnmeasurableError as error:
+            yield unmeasurable("decay", arms, (0, 2), margins.decay_fail, f"a lower speed-up, not confirmed: {error}")
+            return
+        ratios = [*ratios, *(round(math.exp(value), 6) for value in others)]
+    lost = _lost(ratios, row.speed_up)
+    if lost <= margins.decay_warn:
+        return
+    told = f"speed-up {row.speed_up:.3f} when committed, {1 / min(ratios):.3f} now ({-lost * 100:+.1f} %)"
+    stored = row.times_us.committed if row.times_us is not None else None
+    found: tuple[GateVerdict, str] = ("warned", f"warning: {told}")
+    if stored is not None and judged.time_us[1] <= stored * (1 + margins.decay_warn):
+        found = "ok", f"baseline moved: the fixed launch became faster: {told}"
+    elif lost > margins.decay_fail:
+        found = "slow", told
+    yield GateRecord(
+        gate="decay",
+        a=judged.a,
+        b=judged.b,
+        margin_pct=round(margins.decay_fail * 100, 3),
+        verdict=found[0],
+        reason=found[1],
+        processes=ratios,
+        time_us=judged.time_us,
+    )
+
+
+def _lost(ratios: Sequence[float], stored: float) -> float:
+    """Return which part of the stored speed-up is lost by the best of the measured ratios of times."""
+    return 1 - 1 / min(ratios) / stored
 
 
 def _near_best(
@@ -168,7 +219,8 @@ def _near_best(
     margin = bench.margins.best
     try:
         ratios = screen(arms, own, rivals, rounds=_SCREENING_ROUNDS)
-    except UnmeasurableError:
+    except UnmeasurableError as error:
+        yield unmeasurable("near_best", arms, (rivals[0], own), margin, f"the best is not known: {error}")
         return
     best = min(ratios, key=lambda arm: ratios[arm])
     if math.expm1(-ratios[best]) < margin / 2:  # far from the margin even on rough data
@@ -176,44 +228,21 @@ def _near_best(
     yield gate("near_best", arms, (best, own), margin=margin, fresh=lambda: bench.fresh([configs[best], configs[own]]))
 
 
-def _slow(gates: Sequence[GateRecord]) -> Iterator[tuple[CommittedVerdict, str]]:
-    names: dict[str, CommittedVerdict] = {
-        "not_slower_than_fixed": "slower_than_fixed",
-        "near_best": "slower_than_best",
-    }
-    for record in gates:
-        if record.verdict == "slow":
-            yield names[record.gate], record.reason
+_SLOW: dict[str, CommittedVerdict] = {
+    "not_slower_than_fixed": "slower_than_fixed",
+    "near_best": "slower_than_best",
+    "decay": "decayed",
+}
 
 
-def _undecided(gates: Sequence[GateRecord]) -> Iterator[tuple[CommittedVerdict, str]]:
-    for record in gates:
-        if record.verdict == "inconclusive":
-            yield "inconclusive", record.reason
-        elif record.verdict == "unmeasurable":
-            yield "unmeasurable", record.reason
-
-
-def _decayed(record: CommittedRecord, row: Row, margins: Margins) -> Iterator[tuple[CommittedVerdict, str]]:
-    """Compare the speed-up with the stored one; a fixed launch that became faster is said, and is no decay."""
-    judged = next((item for item in record.gates if item.gate == "not_slower_than_fixed"), None)
-    if row.speed_up is None or record.speed_up is None or judged is None:
-        return
-    best = 1 / min(judged.processes)
-    lost = 1 - best / row.speed_up
-    if lost <= margins.decay_warn:
-        return
-    text = f"speed-up {row.speed_up:.3f} when committed, {best:.3f} now ({-lost * 100:+.1f} %)"
-    stored = row.times_us.committed if row.times_us else None
-    if stored is not None and judged.time_us and judged.time_us[1] <= stored * (1 + margins.decay_warn):
-        yield "ok", f"baseline moved: the fixed launch became faster: {text}"
-    elif lost > margins.decay_fail:
-        yield "decayed", text
-    else:
-        yield "ok", f"warning: {text}"
-
-
-@contextmanager
-def nobody_else() -> Iterator[None]:
-    """Stand for the lock where a run has the device to itself."""
-    yield
+def _judged(record: CommittedRecord) -> CommittedRecord:
+    """Return the verdict of the first gate that found a slow config, else of the first that could not tell."""
+    gates = record.gates
+    told: list[tuple[CommittedVerdict, str]] = [
+        (_SLOW[item.gate], item.reason) for item in gates if item.verdict == "slow"
+    ]
+    told += [("inconclusive", item.reason) for item in gates if item.verdict == "inconclusive"]
+    told += [("unmeasurable", item.reason) for item in gates if item.verdict == "unmeasurable"]
+    notes = [item.reason for item in gates if item.gate == "decay" and item.verdict in ("ok", "warned")]
+    name, reason = told[0] if told else ("ok", "")
+    return verdict(record, name, *notes, reason)

@@ -1,6 +1,8 @@
 """Items about committed configs: one per spec, key and device, and one per file."""
 
-from collections.abc import Iterator
+import re
+import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,11 @@ from msgspec import Struct, structs, to_builtins
 from pytest_kernelqual.committed.membership import Declared as DeclaredToday
 from pytest_kernelqual.committed.membership import row_refusals
 from pytest_kernelqual.committed.schema import CommittedDevice, Key, key_text
-from pytest_kernelqual.committed.store import Contents
-from pytest_kernelqual.errors import DeviceProcessError
+from pytest_kernelqual.committed.store import Contents, is_looked_at
+from pytest_kernelqual.errors import DeviceProcessError, KernelqualError
 from pytest_kernelqual.gating.arms import Arms, Place
 from pytest_kernelqual.gating.refresh import refresh
-from pytest_kernelqual.gating.row import Bench, Margins, check, verdict
+from pytest_kernelqual.gating.row import Bench, Margins, check, refused, verdict
 from pytest_kernelqual.hooks.item_report import attach
 from pytest_kernelqual.hooks.planning import kernel_nodeid
 from pytest_kernelqual.hooks.run import Declared, Run, TargetRow
@@ -28,7 +30,7 @@ from pytest_kernelqual.model.record import (
     KernelRecord,
     Proposal,
 )
-from pytest_kernelqual.processes.device import Limits
+from pytest_kernelqual.processes.device import STARTING, Device, Limits
 from pytest_kernelqual.report.rows import committed_text
 from pytest_kernelqual.session import CaseSession
 
@@ -69,16 +71,27 @@ class RowSession:
             run_s=spec.run_timeout_s or run.settings.run_timeout_s,
         )
         self._record = CommittedRecord(device=target.row.device, key=target.key, nodeid=item.nodeid)
+        self._qualifying_s = 0.0
 
     def run(self) -> None:
         """Reach a verdict and fail the test with it."""
+        began = time.monotonic()
         bench = self._bench()
         try:
-            record = self._refreshed(bench) if self._run.settings.update and bench.arms else check(bench)
+            record = self._refreshed(bench) if self._run.settings.update and not bench.elsewhere else check(bench)
         except DeviceProcessError as death:
-            record = verdict(self._record, "not_qualified", f"while it was timed: {death.cause}")
+            started = death.phase != STARTING  # else it is no kernel's fault
+            record = verdict(
+                self._record, "not_qualified" if started else "unmeasurable", f"while it was timed: {death.cause}"
+            )
+        except KernelqualError as error:
+            record = verdict(self._record, "not_timed", *_lines(error))
+            # Whatever went wrong may have left a device unusable in these processes.
+            self._run.restart()
         if record.verdict == "not_timed" and bench.arms is not None:
             record = structs.replace(record, passed=False)  # where there is a device, not timed is not enough
+        if bench.arms is not None:
+            self._run.timing_s += time.monotonic() - began - self._qualifying_s
         self._record = structs.replace(record, nodeid=self._item.nodeid)
         if not record.passed:
             pytest.fail(committed_text(self._record), pytrace=False)
@@ -94,21 +107,26 @@ class RowSession:
     def _bench(self) -> Bench:
         target, run = self._target, self._run
         here = run.committed_device()
-        timed = here is not None and here.name == target.device.name
+        elsewhere = here is not None and here.name != target.device.name
+        untimed = _untimed(run, target.device, here)
         place = Place(target.declared.path, target.declared.spec.name, target.cases[0].id, self._limits)
+
+        def arms(device: Device, configs: Sequence[Config | None]) -> Arms:
+            return Arms(device, place, configs, exclusive=run.lock.exclusive, shared=run.lock.shared)
+
         return Bench(
             store=run.store,
             kernel=target.declared.spec.name,
-            device=here if here is not None and timed else target.device,
+            device=target.device if here is None or elsewhere else here,
             spec=target.declared.spec,
             key=target.key,
             cases=target.cases,
             qualify=self._qualify,
-            arms=(lambda configs: Arms(run.device, place, configs, exclusive=run.lock.exclusive)) if timed else None,
-            fresh=lambda configs: [
-                Arms(other, place, configs, exclusive=run.lock.exclusive) for other in run.confirming
-            ],
+            arms=None if untimed else lambda configs: arms(run.device, configs),
+            fresh=lambda configs: [arms(other, configs) for other in run.confirming],
             margins=_margins(target.declared.spec, run),
+            untimed=untimed,
+            elsewhere=elsewhere,
         )
 
     def _refreshed(self, bench: Bench) -> CommittedRecord:
@@ -125,8 +143,11 @@ class RowSession:
         return verdict(record, "ok", found.reason)
 
     def _fixed_output(self, bench: Bench) -> str | None:
-        """Return the digest of the fixed launch's output on the case that is timed."""
-        return self._run.fixed_outputs.get((self._target.declared.path, bench.spec.name, bench.cases[0].id))
+        """Return the digest of the fixed launch's output on the case that is timed; None unless all cases have one."""
+        found = [
+            self._run.fixed_outputs.get((self._target.declared.path, bench.spec.name, case.id)) for case in bench.cases
+        ]
+        return found[0] if all(found) else None
 
     def _qualify(self, case: CaseInfo, info: CandidateInfo) -> CandidateRecord:
         """Return what this run found of a candidate, or find it now."""
@@ -141,8 +162,12 @@ class RowSession:
             settings=self._run.settings,
             listener=_Remember(self._run, self._target.declared, case),
         )
-        with self._run.lock.shared():
-            return session.qualify(info)
+        began = time.monotonic()
+        try:
+            with self._run.lock.shared():
+                return session.qualify(info)
+        finally:
+            self._qualifying_s += time.monotonic() - began
 
 
 class _Remember:
@@ -174,9 +199,11 @@ class CommittedConfigs:
         self._run = run
         self._contents: Contents | None = None
         self._specs: dict[str, SpecInfo] = {}
+        """Specs by name, those with a problem too."""
 
     def has_rows(self, declared: Declared) -> bool:
         """Tell whether there is anything to check about a spec's committed configs."""
+        self._specs[declared.spec.name] = declared.spec
         return not declared.spec.problem and bool(self._devices(declared.spec.name))
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
@@ -189,7 +216,6 @@ class CommittedConfigs:
         metafunc.parametrize("kernelqual_key", targets, ids=ids, indirect=True)
 
     def _targets(self, declared: Declared) -> Iterator[KeyTarget]:
-        self._specs[declared.spec.name] = declared.spec
         keys: dict[str, list[CaseInfo]] = {}
         for case in declared.spec.cases:
             keys.setdefault(key_text(case.key), []).append(case)
@@ -201,7 +227,7 @@ class CommittedConfigs:
     def _devices(self, kernel: str) -> list[CommittedDevice]:
         """Return the devices that have a file of this kernel, and the one that this run uses."""
         found = {file.device.name: file.device for file in self.contents.files.values() if file.kernel == kernel}
-        here = None if self._config.option.collectonly else self._run.committed_device()
+        here = self._run.committed_device()
         if here is not None and (self._run.settings.update or self.contents.files):
             found[here.name] = here
         return [found[name] for name in sorted(found)]
@@ -215,7 +241,7 @@ class CommittedConfigs:
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
         """Collect files of the folder of committed configs."""
-        if file_path.suffix != ".json" or not file_path.is_relative_to(self._run.store.root):
+        if not file_path.is_relative_to(self._run.store.root) or not is_looked_at(file_path):
             return None
         collector: pytest.Collector = CommittedFileCollector.from_parent(parent, path=file_path)
         return collector
@@ -247,22 +273,28 @@ class CommittedConfigs:
         """Return what is wrong with a committed file as a whole, and with rows that nothing reaches."""
         blank = CommittedRecord(device=path.stem, key={})
         contents = self.contents
-        refused = [refusal for refusal in contents.refusals if Path(refusal.path) == path]
-        if refused:
-            return [verdict(blank, "bad_file", str(refusal)) for refusal in refused]
+        refusals = [refusal for refusal in contents.refusals if Path(refusal.path) == path]
+        if refusals:
+            return [refused(blank, refusal) for refusal in refusals]
         file = contents.files.get(path)
         if file is None:
             return [verdict(blank, "bad_file", f"{path}: is not where a kernel and device would be looked for")]
         spec = self._specs.get(file.kernel)
         if spec is None:
-            if not self._run.default_paths:
+            if not self._run.default_paths or self._run.unreadable_specs:
                 return []  # specs that were not collected may reach it
             told = f"{path}: no spec is called {file.kernel!r}; remove the file, or name the spec so"
             return [verdict(blank, "orphan", told)]
+        if spec.problem:
+            return []  # its own item tells it
         keys: list[Key] = [case.key for case in spec.cases]
         today = DeclaredToday(space=spec.space, candidates=[Config(info.config) for info in spec.candidates], keys=keys)
         return [
-            verdict(structs.replace(blank, key=refusal.key or {}), "orphan", str(refusal))
+            verdict(
+                structs.replace(blank, key=refusal.key or {}),
+                "orphan" if refusal.code == "unknown_key" else "bad_file",
+                str(refusal),
+            )
             for refusal in row_refusals(file, str(path), today)
             if refusal.code in ("unknown_key", "wrong_type")
         ]
@@ -310,5 +342,23 @@ def _margins(spec: SpecInfo, run: Run) -> Margins:
     return Margins(fixed=tolerance / 100)
 
 
+def _untimed(run: Run, device: CommittedDevice, here: CommittedDevice | None) -> str:
+    """Return why rows of a device are not timed; empty where they are."""
+    budget_s = run.settings.budget_s
+    if here is None:
+        return "no device: kernels are interpreted, and nothing is timed"
+    if here.name != device.name:
+        return f"measured on {device.name}, and this run uses {here.name}"
+    if budget_s is not None and run.timing_s >= budget_s:
+        return f"budget: timing took {run.timing_s:.1f} s of --kernelqual-budget={budget_s:g}s before this row"
+    return ""
+
+
+def _lines(error: Exception) -> tuple[str, ...]:
+    """Return the first and the last line of a message, between which a traceback may be."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return (lines[0],) if len(lines) == 1 else (f"{lines[0]} {lines[-1]}",)
+
+
 def _device_id(name: str) -> str:
-    return "_".join(name.split())
+    return re.sub(r"[^A-Za-z0-9_.+-]+", "_", name)

@@ -75,13 +75,14 @@ def _planned_case(item: pytest.Item, target: Target) -> PlannedCase:
     )
 
 
-def _declared_order(item: pytest.Item) -> tuple[str, int, str, int]:
+def _declared_order(item: pytest.Item) -> tuple[str, int, str, int, str]:
     target = item.stash.get(TARGET, None)
     path = item.nodeid.partition("::")[0]
     if target is None:
-        return path, 0, kernel_nodeid(item), 0
+        return path, 0, kernel_nodeid(item), 0, ""
     cases = [case.id for case in target.declared.spec.cases]
     position = cases.index(target.case.id) if target.case is not None else 0
     if target.row is not None:
         position += len(cases)
-    return path, target.declared.position, kernel_nodeid(item), position
+    device = target.row.device if target.row is not None else ""
+    return path, target.declared.position, kernel_nodeid(item), position, device

@@ -1,4 +1,4 @@
-"""Write what --kernelqual-update measured: on the process that reports, never from a failed case."""
+"""What is told of all committed rows at the end of a run: whether any was timed, and what a refresh writes."""
 
 from collections.abc import Iterable, Sequence
 
@@ -10,10 +10,25 @@ from pytest_kernelqual.committed.store import Changes, Store, UpdateReport
 from pytest_kernelqual.model.record import Environment, KernelRecord, Proposal
 
 
+def untimed(kernels: Iterable[KernelRecord], environment: Environment | None) -> list[str]:
+    """Return what is wrong with a run on a device that passes without having timed a single row."""
+    rows = [row for kernel in kernels for row in kernel.committed]
+    untold = [row for row in rows if row.verdict in ("not_timed", "unmeasurable")]
+    if environment is None or environment.device.kind == "interpreter" or not untold:
+        return []
+    if any(gate.verdict == "ok" for row in rows for gate in row.gates) or not all(row.passed for row in rows):
+        return []
+    why = untold[0].reasons[-1] if untold[0].reasons else untold[0].verdict
+    return [f"no committed config was timed on {environment.device.name}: {len(untold)} rows, the first one: {why}"]
+
+
 def write_proposals(
     store: Store, kernels: Iterable[KernelRecord], environment: Environment | None
 ) -> list[UpdateReport | Refusal]:
-    """Merge measured rows into their files, one update a file; rows that were not measured stay."""
+    """Merge measured rows into their files, one update a file, and never from a failed case.
+
+    Rows that were not measured stay.
+    """
     if environment is None:
         return []
     toolchain = Toolchain(

@@ -42,6 +42,7 @@ def register(config: pytest.Config, *, default_paths: bool) -> None:
         path,
         worker=(workerinput or {}).get("workerid", "main"),
         default_paths=default_paths or (workerinput or {}).get("kernelqual_default_paths", False),
+        journals=not config.option.collectonly,
     )
     config.stash[RUN] = run
     manager = config.pluginmanager

@@ -9,9 +9,9 @@ from msgspec import structs
 
 from pytest_kernelqual.committed.refusal import Refusal
 from pytest_kernelqual.committed.store import UpdateReport
-from pytest_kernelqual.errors import DeviceProcessError, DocumentError, KernelqualError
+from pytest_kernelqual.errors import DeviceProcessError, DocumentError, KernelqualError, SettingsError
 from pytest_kernelqual.hooks.item_report import detach, why
-from pytest_kernelqual.hooks.refreshing import write_proposals
+from pytest_kernelqual.hooks.refreshing import untimed, write_proposals
 from pytest_kernelqual.hooks.run import Run
 from pytest_kernelqual.hooks.signals import SIGTERM_TEXT, Signals
 from pytest_kernelqual.model.record import CaseRecord, CommittedRecord, Document, Environment, KernelRecord
@@ -61,8 +61,14 @@ class Results:
             if not self._config.option.collectonly:
                 self._signals.install()
                 self._folder = SessionFolder(self._run.journal_folder)
+            kind = "interpreter"
             if not (_controls_workers(self._config) and self._run.settings.device == "interpreter"):
-                self._run.device.hello()
+                kind = self._run.device.hello().kind
+            if self._run.settings.update and kind == "interpreter":
+                raise SettingsError(
+                    "--kernelqual-update measures on a device, and this run has none (the Triton interpreter runs the "
+                    "kernels): nothing would be measured; run it where a GPU is, or leave the option out"
+                )
         except DeviceProcessError as death:
             raise pytest.UsageError(
                 f"--kernelqual: the device process did not start: {death.cause}\n{death.log}"
@@ -244,7 +250,8 @@ class Results:
         kernels, environment, nodeids, because = recover(
             self._run.journal_folder, plan=self._run.plan, finished=self._finished, rows=self._rows
         )
-        kernels += self._files
+        # Workers report in any order; a serial run tells the same.
+        kernels += sorted(self._files, key=lambda kernel: kernel.nodeid)
         if not kernels:
             because.append("no qualification item was selected")
         kernels, missed = _agreeing(kernels, self._failed)
@@ -252,6 +259,8 @@ class Results:
         if hidden:
             more = f" (and {len(hidden) - 1} more)" if len(hidden) > 1 else ""
             self._problems.append(f"the report holds a failure that no item shows: {hidden[0]}{more}")
+        if not cut_short:
+            self._problems += untimed(kernels, environment or self._environment)
         self._problems = list(dict.fromkeys(self._problems))
         reasons = list(dict.fromkeys([*because, *missed, *self._notes, *self._problems]))
         environment = self._stamped(environment or self._environment)
@@ -315,9 +324,21 @@ def _agreeing(kernels: list[KernelRecord], failed: dict[str, str]) -> tuple[list
             return record
         return structs.replace(record, passed=False, failures=[f"the item failed: {told}"])
 
-    changed = [structs.replace(kernel, cases=[case(record) for record in kernel.cases]) for kernel in kernels]
-    for row in (row for kernel in kernels for row in kernel.committed):
-        left.pop(row.nodeid, None)
+    def row(record: CommittedRecord) -> CommittedRecord:
+        told = failed.get(record.nodeid)
+        left.pop(record.nodeid, None)
+        if told is None or not record.passed:
+            return record
+        return structs.replace(record, passed=False, reasons=[*record.reasons, f"the item failed: {told}"])
+
+    changed = [
+        structs.replace(
+            kernel,
+            cases=[case(record) for record in kernel.cases],
+            committed=[row(record) for record in kernel.committed],
+        )
+        for kernel in kernels
+    ]
     broken = tuple(kernel.nodeid for kernel in kernels if kernel.problem)
     return changed, [f"{nodeid} failed: {told}" for nodeid, told in left.items() if not nodeid.startswith(broken)]
 
@@ -330,7 +351,13 @@ def _hidden(kernels: list[KernelRecord], failed: dict[str, str]) -> list[str]:
         for case in kernel.cases
         if not case.passed and case.nodeid not in failed
     ]
-    return cases + [
+    rows = [
+        f"{row.nodeid}: {row.verdict}: {'; '.join(row.reasons)}"
+        for kernel in kernels
+        for row in kernel.committed
+        if not row.passed and row.nodeid not in failed
+    ]
+    return [*cases, *rows] + [
         f"{kernel.nodeid}: {kernel.problem}"
         for kernel in kernels
         if kernel.problem and not any(nodeid.startswith(kernel.nodeid) for nodeid in failed)

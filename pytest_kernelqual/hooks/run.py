@@ -1,5 +1,6 @@
 """What one pytest process of a run holds: settings, its device, what it described, its journal."""
 
+import os
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -52,13 +53,21 @@ class Target(Struct, frozen=True):
 class Run:
     """Hold the state of this process; everything heavy is made when first needed."""
 
-    def __init__(self, settings: Settings, report: Path, *, worker: str, default_paths: bool) -> None:
-        """Keep the settings, the path of the report, the name of this process among workers, and what it covers."""
+    def __init__(
+        self, settings: Settings, report: Path, *, worker: str, default_paths: bool, journals: bool = True
+    ) -> None:
+        """Keep the settings, the path of the report, the name of this process among workers, and what it covers.
+
+        Without `journals` it only looks, as for --collect-only.
+        """
         self.settings = settings
         self.report = report
         self.worker = worker
         self.default_paths = default_paths
+        self._journals = journals
         self.started_at = datetime.now(UTC)
+        self.timing_s = 0.0
+        """Seconds that this process has spent on timing committed configs, waiting for the device included."""
         self.plan: Plan | None = None
         self._device: Device | None = None
         self._import_path: list[str] = []
@@ -74,7 +83,7 @@ class Run:
     @property
     def store(self) -> Store:
         """Return the folder of committed configs."""
-        return Store(Path(self.settings.root_dir) / self.settings.committed_dir)
+        return Store(Path(os.path.normpath(Path(self.settings.root_dir) / self.settings.committed_dir)))
 
     @property
     def lock(self) -> DeviceLock:
@@ -186,6 +195,17 @@ class Run:
             return Described(module="", problem=f"Describe was answered by {type(reply).__name__}: a fault of the tool")
         return reply
 
+    @property
+    def unreadable_specs(self) -> bool:
+        """Tell whether a spec file could not be described, so that its specs are not known."""
+        return any(described.problem for described in self._described.values())
+
+    def restart(self) -> None:
+        """End every device process; each starts again when it is asked."""
+        for device in (self._device, *self._confirming):
+            if device is not None:
+                device.close()
+
     def environment(self) -> Environment | None:
         """Return where this run happens, asking the device once; None when it cannot tell."""
         if self._environment is None:
@@ -196,14 +216,13 @@ class Run:
             if isinstance(reply, EnvironmentRead):
                 stamp = self.started_at.isoformat(timespec="seconds")
                 self._environment = structs.replace(reply.environment, started_at=stamp)
-                self.journal.environment(self._environment)
+                if self._journals:
+                    self.journal.environment(self._environment)
         return self._environment
 
     def close(self) -> None:
         """End the device and close the journal."""
-        for device in (self._device, *self._confirming):
-            if device is not None:
-                device.close()
+        self.restart()
         if self._journal is not None:
             self._journal.close()
 

@@ -47,11 +47,11 @@ def build(
 
 
 def failing(document: Document) -> bool:
-    """Tell whether anything in the document failed; a document without any case proves nothing and fails."""
+    """Tell whether anything in the document failed; a document without any case or row proves nothing and fails."""
     cases = [case for kernel in document.kernels for case in kernel.cases]
     rows = [row for kernel in document.kernels for row in kernel.committed]
     return (
-        not cases
+        not (cases or rows)
         or any(kernel.problem for kernel in document.kernels)
         or not all(case.passed for case in cases)
         or not all(row.passed for row in rows)

@@ -1,6 +1,7 @@
 """Properties for pytest's own `--junitxml`, as pairs of name and value."""
 
 import re
+from collections.abc import Sequence
 
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, CommittedRecord, Document
@@ -41,7 +42,7 @@ def suite_properties(document: Document) -> Properties:
         ]
     told += [(f"kernelqual.problem {kernel.nodeid}", kernel.problem) for kernel in document.kernels if kernel.problem]
     rows = [row for kernel in document.kernels for row in kernel.committed]
-    told += [(f"kernelqual.committed {row.nodeid}", _row(row)) for row in rows]
+    told += [(f"kernelqual.committed {_row_name(row, rows)}", _row(row)) for row in rows]
     cases = [case for kernel in document.kernels for case in kernel.cases]
     return _cleaned(told) + [pair for case in cases for pair in case_properties(case)]
 
@@ -51,6 +52,12 @@ def case_properties(case: CaseRecord) -> Properties:
     told: Properties = [(f"{_FIXED}{case.nodeid}", case.fixed.outcome)]
     told += [(f"{_CANDIDATE}{case.nodeid} {record.id}", _verdict(record)) for record in case.candidates]
     return _cleaned(told)
+
+
+def _row_name(row: CommittedRecord, rows: Sequence[CommittedRecord]) -> str:
+    """Return the node id; where one item tells of several rows, as that of a file does, the number among them too."""
+    same = [one for one in rows if one.nodeid == row.nodeid]
+    return row.nodeid if len(same) == 1 else f"{row.nodeid} {next(at for at, one in enumerate(same) if one is row) + 1}"
 
 
 def _row(row: CommittedRecord) -> str:

@@ -4,14 +4,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from pytest_kernelqual.committed.refusal import Refusal
-from pytest_kernelqual.committed.store import UpdateReport
+from pytest_kernelqual.committed.store import RowChange, UpdateReport
 from pytest_kernelqual.model.case import Case
-from pytest_kernelqual.model.config import Config
+from pytest_kernelqual.model.config import Config, Scalar
 from pytest_kernelqual.model.record import CommittedRecord, GateRecord, KernelRecord
 from pytest_kernelqual.report.text import clean
 
 _LONGEST = 300
 _QUIET = ("ok",)
+# Verdicts of which no row need be there: a config would be made up.
+_WITHOUT_ROW = ("missing", "bad_file", "duplicate", "orphan")
 
 
 def committed_text(record: CommittedRecord) -> str:
@@ -52,15 +54,20 @@ def refresh_summary(reports: Iterable[UpdateReport | Refusal]) -> str:
         groups = {"kept": report.kept, "changed": report.changed, "added": report.added, "dropped": report.dropped}
         counts = ", ".join(f"{len(changes)} {name}" for name, changes in groups.items())
         lines.append(f"{clean(str(report.path), _LONGEST)}: {counts}")
-        for name in ("changed", "added", "dropped"):
-            for change in groups[name]:
-                row = change.after or change.before
-                if row is None:
-                    continue
-                config = Config(row.config).id if row.config is not None else "fixed launch"
-                speed = f", {row.speed_up:.3f} times the fixed launch's speed" if row.speed_up else ""
-                lines.append(clean(f"  {name} {Case(**row.key).id}: {config}{speed}; {row.note}", _LONGEST))
+        for name, changes in groups.items():
+            lines += [_change(name, change) for change in changes if change.mentioned]
     return "\n".join(lines)
+
+
+def _change(name: str, change: RowChange) -> str:
+    """Return what became of one row."""
+    row = change.after or change.before
+    if row is None:
+        return f"  {name}"
+    speed = f", {row.speed_up:.3f} times the fixed launch's speed" if row.speed_up else ""
+    was = f" (was {_config(change.before.config)})" if name == "changed" and change.before is not None else ""
+    note = f"; {row.note}" if row.note else ""
+    return clean(f"  {name} {Case(**row.key).id}: {_config(row.config)}{was}{speed}{note}", _LONGEST)
 
 
 def _notable(rows: list[tuple[KernelRecord, CommittedRecord]]) -> Iterator[str]:
@@ -79,5 +86,12 @@ def _notable(rows: list[tuple[KernelRecord, CommittedRecord]]) -> Iterator[str]:
 
 def _name(record: CommittedRecord) -> str:
     key = Case(**record.key).id if record.key else "all cases"
-    config = Config(record.config).id if record.config is not None else "fixed launch"
-    return clean(f"{key} on {record.device}: {config}", _LONGEST)
+    told = f"{key} on {record.device}"
+    return clean(
+        told if record.config is None and record.verdict in _WITHOUT_ROW else f"{told}: {_config(record.config)}",
+        _LONGEST,
+    )
+
+
+def _config(config: dict[str, Scalar] | None) -> str:
+    return Config(config).id if config is not None else "fixed launch"
