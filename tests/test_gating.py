@@ -1,0 +1,411 @@
+"""Gates on a modelled device: what is unchanged never fails, what became slow is found, what disturbs is said."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from committed_samples import OTHER_SPACE
+from fake_timing import FIXED, FakeDevice, Machine, bench, commit, config_of, stored_times
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import structs
+
+from pytest_kernelqual.errors import DeviceProcessError, KernelqualError
+from pytest_kernelqual.gating import arms as gating_arms
+from pytest_kernelqual.gating.arms import Arms, control, gate, halve
+from pytest_kernelqual.gating.row import check
+from pytest_kernelqual.model.messages import Clocks, Open, OpenTiming
+from pytest_kernelqual.model.record import CandidateRecord, CommittedRecord, GateRecord
+
+MARGIN = 0.02
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for no clock to settle."""
+    monkeypatch.setattr(gating_arms, "_PAUSE_S", 0.0)
+
+
+def decide(machine: Machine, *, margin: float = MARGIN, name: str = "A=1") -> list[GateRecord]:
+    """Return the control, and where it arms the gate the decision about a config against the fixed launch."""
+    arms = machine.arms([None, None, config_of(name)])
+    records = [control(arms, margin=margin, qualify=True)]
+    if records[0].verdict == "ok":
+        records.append(
+            gate(
+                "not_slower_than_fixed",
+                arms,
+                (0, 2),
+                margin=margin,
+                fresh=lambda: machine.fresh([None, config_of(name)]),
+            )
+        )
+    return records
+
+
+def verdicts(count: int, slower: float = 0.0, **model: Any) -> Counter[str]:
+    """Return how often each verdict came, over machines that differ by their seed."""
+    machines = (Machine({FIXED: 10.0, "A=1": 10.0 * (1 + slower)}, seed=seed, **model) for seed in range(count))
+    return Counter(decide(machine)[-1].verdict for machine in machines)
+
+
+@pytest.mark.parametrize(
+    ("model", "decided"),
+    [
+        ({}, 1000),
+        ({"slower": 0.005}, 1000),
+        ({"drift": 0.0005}, 1000),
+        ({"bias": 0.002}, 900),
+        ({"noise": 0.006}, 900),
+        ({"noise": 0.02}, 0),
+        ({"noise": 0.10}, 0),
+        ({"noise": 0.05, "bias": 0.02}, 0),
+    ],
+    ids=str,
+)
+def test_unchanged_configs_never_fail(model: dict[str, Any], decided: int) -> None:
+    """On quiet machines nearly all are decided; on noisy ones it is said that nothing can be told."""
+    seen = verdicts(1000, **model)
+    assert seen["slow"] == 0
+    assert seen["ok"] >= decided
+    assert seen["inconclusive"] <= 20
+
+
+@pytest.mark.parametrize(("slower", "least"), [(0.03, 0.95), (0.05, 1.0), (0.10, 1.0)])
+def test_slow_downs_are_found(slower: float, least: float) -> None:
+    """At the default margin, and in the record with its three processes."""
+    assert verdicts(300, slower)["slow"] >= least * 300
+
+
+@pytest.mark.parametrize("noise", [0.02, 0.05])
+def test_a_slow_config_on_a_noisy_machine_does_not_pass(noise: float) -> None:
+    """What cannot be timed is no pass."""
+    assert verdicts(200, 0.10, noise=noise)["ok"] == 0
+
+
+@pytest.mark.parametrize("quiet", [1, 2])
+def test_one_fresh_process_acquits(quiet: int) -> None:
+    """A slow-down that one of the two fresh processes does not see fails nothing; the reason shows what it saw."""
+    machine = Machine({FIXED: 10.0, "A=1": 10.8}, only={quiet: {"A=1": 10.05}})
+    record = decide(machine)[-1]
+    assert record.verdict == "ok"
+    assert len(record.processes) == 3
+    assert 0.3 < (min(record.processes) - 1) * 100 < 0.7
+    assert "not confirmed: one process saw +0." in record.reason
+
+
+def test_a_confirmed_slow_down_is_told() -> None:
+    """With the smallest figure of all processes."""
+    record = decide(Machine({FIXED: 10.0, "A=1": 10.8}, only={1: {"A=1": 10.5}}))[-1]
+    assert record.verdict == "slow"
+    assert record.reason.startswith(f"A=1 is slower than fixed by {(min(record.processes) - 1) * 100:.2f} %")
+    assert "each of 3 processes, more than 2 %" in record.reason
+
+
+def test_an_effect_that_is_too_small_in_microseconds_fails_nothing() -> None:
+    """4 % of one microsecond is below what any launch shows."""
+    record = decide(Machine({FIXED: 1.0, "A=1": 1.04}))[-1]
+    assert record.verdict == "ok"
+    assert "of 1 us is too little" in record.reason
+
+
+def steady(mhz: int = 1980, **more: Any) -> Clocks:
+    """Return a reading of a device."""
+    return Clocks(sm_mhz=mhz, **more)
+
+
+@pytest.mark.parametrize(
+    ("clocks", "reason"),
+    [
+        ([steady(1980), steady(1700)], "the clock moved from 1980 to 1700 MHz"),
+        ([steady(), steady(throttled=["power cap"])], "the device was throttled: power cap"),
+        ([steady(foreign_processes=1), steady()], "another process uses the device"),
+    ],
+)
+def test_a_disturbed_device_is_unmeasurable(clocks: list[Clocks], reason: str) -> None:
+    """However quiet its samples are, and however slow the config."""
+    (record,) = decide(Machine({FIXED: 10.0, "A=1": 12.0}, clocks=lambda: clocks))
+    assert (record.verdict, record.reason) == ("unmeasurable", reason)
+
+
+def test_a_disturbance_that_passes_costs_nothing() -> None:
+    """Samples are taken again up to three times; clocks may move within one percent."""
+    readings = iter([[steady(1980), steady(1700)], [steady(foreign_processes=2)], [steady(1980), steady(1965)]])
+    arms = Machine({FIXED: 10.0}, clocks=lambda: next(readings)).arms([None, None])
+    assert control(arms, margin=MARGIN, qualify=True).verdict == "ok"
+
+
+def test_a_suspect_that_cannot_be_confirmed_keeps_its_samples() -> None:
+    """It neither fails nor passes."""
+    readings: Iterator[list[Clocks]] = iter([[], []])
+    machine = Machine({FIXED: 10.0, "A=1": 11.0}, clocks=lambda: next(readings, [steady(), steady(1000)]))
+    record = decide(machine)[-1]
+    assert record.verdict == "unmeasurable"
+    assert "could not be confirmed: the clock moved" in record.reason
+    assert 1.09 < record.ratio[0] < 1.11
+    assert len(record.rounds) == 6
+
+
+def test_what_cannot_be_timed_says_why() -> None:
+    """The reason of the device process."""
+    (record,) = decide(Machine({FIXED: 1.0, "A=1": 1.0}, refuse="host sync: the launch waits"))
+    assert (record.verdict, record.reason) == ("unmeasurable", "host sync: the launch waits")
+
+
+def test_a_sample_that_is_no_time_is_unmeasurable() -> None:
+    """An interval that reads nothing is no speed."""
+    record = decide(Machine({FIXED: 1.0, "A=1": 0.0}))[-1]
+    assert (record.verdict, record.reason) == ("unmeasurable", "a sample reads 0.0 us, which is no time")
+
+
+def test_memory_that_does_not_suffice_is_unmeasurable() -> None:
+    """Torch's error comes as a fault of the device process, and is none of the config."""
+    told = KernelqualError("fault of the tool: Traceback\n  torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB")
+    (record,) = decide(Machine({FIXED: 1.0, "A=1": 1.0}, fault=told))
+    assert record.verdict == "unmeasurable"
+    assert "not enough memory" in record.reason
+
+
+def test_noise_lengthens_samples() -> None:
+    """A control that is too wide is taken again with samples of up to a millisecond, without a new opening."""
+    machine = Machine({FIXED: 10.0}, noise=0.05)
+    device = FakeDevice(machine)
+    arms = Arms(device, gating_arms.Place("a.py", "a", "a", gating_arms.Limits(1, 1, 1)), [None] * 2, exclusive=_Held)
+    record = control(arms, margin=MARGIN, qualify=True)
+    assert [request.target_us for request in device.requests if isinstance(request, OpenTiming)] == [
+        150,
+        375,
+        937.5,
+        1000,
+    ]
+    assert sum(isinstance(request, Open) for request in device.requests) == 1
+    assert record.verdict == "unmeasurable"
+    assert record.reason.startswith("timing is too noisy: between -")
+
+
+class _Held:
+    """Counts how a device is held."""
+
+    depth = 0
+
+    def __enter__(self) -> None:
+        type(self).depth += 1
+
+    def __exit__(self, *error: object) -> None:
+        type(self).depth -= 1
+
+
+class _Shared(_Held):
+    depth = 0
+
+
+def test_the_device_is_held_alone_for_samples_and_shared_for_compiling() -> None:
+    """Nobody compiles beside samples of another run, and nothing is compiled while it is held alone."""
+    held: list[tuple[str, int, int]] = []
+
+    class Watched(FakeDevice):
+        def ask(self, request: Any, *more: Any) -> Any:
+            held.append((type(request).__name__, _Held.depth, _Shared.depth))
+            return super().ask(request, *more)
+
+    place = gating_arms.Place("a.py", "a", "a", gating_arms.Limits(1, 1, 1))
+    arms = Arms(Watched(Machine({FIXED: 1.0})), place, [None] * 2, exclusive=_Held, shared=_Shared)
+    control(arms, margin=MARGIN, qualify=True)
+    assert held == [("Open", 0, 1), ("OpenTiming", 0, 1), ("Sample", 1, 0)]
+    assert (_Held.depth, _Shared.depth) == (0, 0)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([0.0, 0.01, 0.03, 0.06]), st.floats(0.2, 50.0))
+def test_scaling_all_times_changes_no_verdict(seed: int, slower: float, factor: float) -> None:
+    """A device at another speed decides alike: above the absolute floor there is no unit."""
+    times = {FIXED: 100.0, "A=1": 100.0 * (1 + slower)}
+    scaled = {name: time_us * factor for name, time_us in times.items()}
+    first, second = (decide(Machine(held, seed=seed, quantum_us=1e-3))[-1] for held in (times, scaled))
+    assert first.verdict == second.verdict
+    assert all(math.isclose(*pair, abs_tol=2e-6) for pair in zip(first.ratio, second.ratio, strict=True))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([0.05, 0.1, 0.3]))
+def test_swapping_arms_flips_the_verdict(seed: int, slower: float) -> None:
+    """What is slow against the other is fast the other way round."""
+    machine = Machine({FIXED: 10.0, "A=1": 10.0 * (1 + slower)}, seed=seed)
+    arms = machine.arms([None, None, config_of("A=1")])
+    assert control(arms, margin=MARGIN, qualify=True).verdict == "ok"
+    fresh = {(0, 2): [None, config_of("A=1")], (2, 0): [config_of("A=1"), None]}
+    seen = {
+        pair: gate("near_best", arms, pair, margin=MARGIN, fresh=lambda configs=configs: machine.fresh(configs)).verdict
+        for pair, configs in fresh.items()
+    }
+    assert seen == {(0, 2): "slow", (2, 0): "ok"}
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.permutations([6.0, 7.0, 8.0, 9.0, 10.0, 11.0, 12.0, 13.0, 14.0]), st.integers(0, 1000))
+def test_halving_puts_the_fastest_first(times: list[float], seed: int) -> None:
+    """In whatever order candidates come."""
+    machine = Machine({FIXED: 10.0, **{f"A={at}": time_us for at, time_us in enumerate(times)}}, seed=seed)
+    arms = machine.arms([None, None, *(config_of(f"A={at}") for at in range(len(times)))])
+    arms.open(150.0, qualify=True)
+    order = halve(arms, 0, range(2, 2 + len(times)))
+    assert sorted(order) == list(range(2, 2 + len(times)))
+    assert times[order[0] - 2] == 6.0
+
+
+# Whole rows: from a committed file to a verdict.
+
+
+def checked(folder: Path, machine: Machine | None, name: str | None = "A=1", **more: Any) -> CommittedRecord:
+    """Commit a row and check it."""
+    given_ = {key: more.pop(key) for key in list(more) if key in {"speed_up", "speed_up_samples", "times_us", "space"}}
+    commit(folder, name, **given_)
+    return check(bench(folder, machine, **more))
+
+
+def test_an_unchanged_row_is_ok_over_many_runs(tmp_path: Path) -> None:
+    """All gates together, with candidates about as fast, on machines of everyday noise."""
+    commit(tmp_path, "A=1", **stored_times(10.0, 8.0))
+    times = {FIXED: 10.0, "A=1": 8.0, "A=2": 8.05, "A=3": 7.9, "A=4": 9.0}
+    seen = Counter(check(bench(tmp_path, Machine(times, seed=seed))).verdict for seed in range(500))
+    assert seen == {"ok": 500}
+
+
+@pytest.mark.parametrize(
+    ("times", "verdict"),
+    [
+        ({FIXED: 10.0, "A=1": 10.5}, "slower_than_fixed"),
+        ({FIXED: 10.0, "A=1": 8.0, "A=2": 7.0, "A=3": 7.5}, "slower_than_best"),
+        ({FIXED: 10.0, "A=1": 9.0}, "decayed"),
+        ({FIXED: 10.0, "A=1": 8.6}, "ok"),
+        ({FIXED: 10.0, "A=1": 8.0}, "ok"),
+    ],
+)
+def test_verdict_of_a_row(tmp_path: Path, times: dict[str, float], verdict: str) -> None:
+    """Of one that was committed at 8 us against 10 us."""
+    for seed in range(20):
+        record = checked(tmp_path, Machine(times, seed=seed), **stored_times(10.0, 8.0))
+        assert (record.verdict, record.passed) == (verdict, verdict == "ok"), record.reasons
+        assert bool(record.reasons) is (times["A=1"] != 8.0 or len(times) > 2)
+
+
+def test_the_best_is_really_the_best(tmp_path: Path) -> None:
+    """Whichever candidate it is, the gate holds the committed config against that one."""
+    for best in range(2, 12):
+        times = {FIXED: 10.0, "A=1": 8.0, **{f"A={at}": 7.6 for at in range(2, 12)}, f"A={best}": 7.0}
+        record = checked(tmp_path, Machine(times, seed=best), **stored_times(10.0, 8.0))
+        assert (record.verdict, record.gates[-1].a, record.gates[-1].b) == ("slower_than_best", f"A={best}", "A=1")
+
+
+def test_order_of_candidates_changes_no_decision(tmp_path: Path) -> None:
+    """Verdict, and against which candidate it was found."""
+    times = {"A=1": 8.0, "A=2": 7.0, "A=3": 9.0, "A=4": 12.0}
+    commit(tmp_path, "A=1", **stored_times(10.0, 8.0))
+    orders = [dict(sorted(times.items(), reverse=back)) for back in (False, True)]
+    seen = [check(bench(tmp_path, Machine({FIXED: 10.0, **order}))) for order in orders]
+    assert len({(record.verdict, record.gates[-1].a) for record in seen}) == 1
+
+
+def test_an_unqualified_candidate_is_no_rival(tmp_path: Path) -> None:
+    """However fast it is, its bytes are others."""
+
+    def qualify(_case: Any, info: Any) -> CandidateRecord:
+        outcome: Any = "mismatch" if info.id == "A=2" else "qualified"
+        return CandidateRecord(id=info.id, config=info.config, outcome=outcome)
+
+    record = checked(
+        tmp_path, Machine({FIXED: 10.0, "A=1": 8.0, "A=2": 5.0}), qualify=qualify, **stored_times(10.0, 8.0)
+    )
+    assert (record.verdict, len(record.gates)) == ("ok", 2)
+
+
+def test_an_honest_null_stands_until_a_candidate_is_much_better(tmp_path: Path) -> None:
+    """Where the fixed launch was kept it is what the best candidate is held against."""
+    assert checked(tmp_path, Machine({FIXED: 10.0, "A=1": 9.9, "A=2": 9.7}), None).verdict == "ok"
+    record = checked(tmp_path, Machine({FIXED: 10.0, "A=1": 9.9, "A=2": 9.0}), None)
+    assert (record.verdict, record.config) == ("slower_than_best", None)
+    assert record.reasons[0].startswith("fixed is slower than A=2 by 1")
+
+
+def test_decay_is_confirmed_in_fresh_processes(tmp_path: Path) -> None:
+    """One process in which the config is as fast as ever acquits, and the reason of a failure has the best figure."""
+    times = {FIXED: 10.0, "A=1": 9.2}
+    record = checked(tmp_path, Machine(times, only={1: {"A=1": 8.05}}), **stored_times(10.0, 8.0))
+    assert record.verdict == "ok"
+    record = checked(tmp_path, Machine(times, only={1: {"A=1": 9.1}}), **stored_times(10.0, 8.0))
+    assert (record.verdict, record.gates[-1].gate, record.gates[-1].verdict) == ("decayed", "decay", "slow")
+    assert len(record.gates[-1].processes) == 3
+    assert record.reasons == [f"speed-up 1.250 when committed, {1 / min(record.gates[-1].processes):.3f} now (-12.0 %)"]
+    record = checked(tmp_path, Machine(times, only={1: {"A=1": 8.7}}), **stored_times(10.0, 8.0))
+    assert (record.verdict, record.gates[-1].verdict) == ("ok", "warned")
+    assert record.reasons[0].startswith("warning: speed-up 1.250 when committed, 1.1")
+
+
+def test_a_fixed_launch_that_became_faster_is_no_decay(tmp_path: Path) -> None:
+    """The committed config is as fast as it was."""
+    record = checked(tmp_path, Machine({FIXED: 8.5, "A=1": 8.0}), **stored_times(10.0, 8.0))
+    assert (record.verdict, record.passed) == ("ok", True)
+    assert record.reasons[0].startswith("baseline moved: the fixed launch became faster: speed-up 1.250")
+
+
+def test_what_cannot_be_told_outweighs_a_warning(tmp_path: Path) -> None:
+    """A decay that is only warned of does not turn an undecided gate into a pass."""
+    # The control, the first gate and its warning are quiet; then the clocks move.
+    readings: Iterator[list[Clocks]] = iter([[], []])
+    machine = Machine({FIXED: 10.0, "A=1": 8.6, "A=2": 7.0}, clocks=lambda: next(readings, [steady(), steady(1000)]))
+    record = checked(tmp_path, machine, **stored_times(10.0, 8.0))
+    assert record.verdict == "unmeasurable"
+    assert [reason.partition(":")[0] for reason in record.reasons] == ["warning", "the best is not known"]
+
+
+def test_scaling_every_time_changes_no_row(tmp_path: Path) -> None:
+    """The stored ones included."""
+    for factor in (0.5, 3.0):
+        for committed in (8.0, 8.6, 9.2, 10.5):
+            times = {FIXED: 10.0, "A=1": committed}
+            first = checked(tmp_path, Machine(times), **stored_times(10.0, 8.0))
+            scaled = Machine({name: time_us * factor for name, time_us in times.items()})
+            second = checked(tmp_path, scaled, **stored_times(10.0 * factor, 8.0 * factor))
+            assert (first.verdict, first.reasons) == (second.verdict, second.reasons)
+
+
+def test_a_device_that_dies_while_timing_is_no_pass(tmp_path: Path) -> None:
+    """The error reaches who asks, who makes it a verdict."""
+    commit(tmp_path, "A=1")
+    machine = Machine({FIXED: 10.0, "A=1": 8.0}, fault=DeviceProcessError("ended by SIGSEGV", phase="run"))
+    with pytest.raises(DeviceProcessError, match="SIGSEGV"):
+        check(bench(tmp_path, machine))
+
+
+def test_static_verdicts_need_no_device(tmp_path: Path) -> None:
+    """Missing, stale, not qualified and not timed, in this order of precedence."""
+    held = bench(tmp_path, None)
+    assert check(held).verdict == "missing"
+    commit(tmp_path, "A=1")
+    record = check(held)
+    assert (record.verdict, record.passed, record.gates) == ("not_timed", True, [])
+    assert record.reasons == ["no device: kernels are interpreted, and nothing is timed"]
+    bad = CandidateRecord(id="A=1", config={"A": 1}, outcome="mismatch", reason="3 of 9 elements differ")
+    unfit = structs.replace(held, qualify=lambda _case, _info: bad)
+    assert check(unfit).reasons == ["A=1: mismatch: 3 of 9 elements differ"]
+    assert check(unfit).verdict == "not_qualified"
+    stale = structs.replace(unfit, spec=structs.replace(held.spec, space=OTHER_SPACE))
+    assert check(stale).verdict == "stale"
+    gone = structs.replace(unfit, spec=structs.replace(held.spec, candidates=[]))
+    assert (check(gone).verdict, check(gone).reasons[0].partition(" is ")[0]) == ("stale", "A=1")
+    other = structs.replace(held, key={"cols": 4097})
+    assert check(other).verdict == "missing"
+    assert not any(check(one).passed for one in (unfit, stale, gone, other))
+
+
+def test_a_row_of_another_device_is_not_held_against_this_one(tmp_path: Path) -> None:
+    """A config that does not fit here may fit there."""
+    unfit = CandidateRecord(id="A=1", config={"A": 1}, outcome="out_of_resources")
+    commit(tmp_path, "A=1")
+    record = check(bench(tmp_path, None, elsewhere=True, untimed="elsewhere", qualify=lambda _case, _info: unfit))
+    assert (record.verdict, record.passed, record.reasons) == ("not_timed", True, ["elsewhere"])
+    stale = structs.replace(bench(tmp_path, None).spec, space=OTHER_SPACE)
+    assert check(bench(tmp_path, None, elsewhere=True, spec=stale)).verdict == "stale"
