@@ -172,7 +172,7 @@ def test_a_device_that_is_disturbed_halfway_writes_nothing(tmp_path: Path) -> No
 def test_nothing_is_written_without_a_device_or_a_reference(tmp_path: Path) -> None:
     """A fixed launch that did not qualify is no reference for an honest null either."""
     assert refresh(bench(tmp_path, None), output=lambda: OUTPUT).reason == (
-        "not written: no device: kernels are interpreted, and nothing is timed"
+        "no device: kernels are interpreted, and nothing is timed"
     )
     found = refresh(bench(tmp_path, Machine({FIXED: 10.0, "A=1": 5.0})), output=lambda: None)
     assert (found.row, found.reason) == (

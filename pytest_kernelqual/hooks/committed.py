@@ -19,6 +19,7 @@ from pytest_kernelqual.gating.refresh import refresh
 from pytest_kernelqual.gating.row import Bench, Margins, check, refused, verdict
 from pytest_kernelqual.hooks.item_report import attach
 from pytest_kernelqual.hooks.planning import kernel_nodeid
+from pytest_kernelqual.hooks.refreshing import BUDGET
 from pytest_kernelqual.hooks.run import Declared, Run, TargetRow
 from pytest_kernelqual.model.case import Case
 from pytest_kernelqual.model.config import Config
@@ -350,7 +351,7 @@ def _untimed(run: Run, device: CommittedDevice, here: CommittedDevice | None) ->
     if here.name != device.name:
         return f"measured on {device.name}, and this run uses {here.name}"
     if budget_s is not None and run.timing_s >= budget_s:
-        return f"budget: timing took {run.timing_s:.1f} s of --kernelqual-budget={budget_s:g}s before this row"
+        return f"{BUDGET}timing took {run.timing_s:.1f} s of --kernelqual-budget={budget_s:g}s before this row"
     return ""
 
 

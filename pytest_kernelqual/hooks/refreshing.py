@@ -9,6 +9,9 @@ from pytest_kernelqual.committed.schema import CommittedDevice, Row, Toolchain, 
 from pytest_kernelqual.committed.store import Changes, Store, UpdateReport
 from pytest_kernelqual.model.record import Environment, KernelRecord, Proposal
 
+BUDGET = "budget: "
+"""How the reason of a row begins that was not timed because the time for it is spent."""
+
 
 def untimed(kernels: Iterable[KernelRecord], environment: Environment | None) -> list[str]:
     """Return what is wrong with a run on a device that passes without having timed a single row."""
@@ -20,6 +23,13 @@ def untimed(kernels: Iterable[KernelRecord], environment: Environment | None) ->
         return []
     why = untold[0].reasons[-1] if untold[0].reasons else untold[0].verdict
     return [f"no committed config was timed on {environment.device.name}: {len(untold)} rows, the first one: {why}"]
+
+
+def over_budget(kernels: Iterable[KernelRecord]) -> list[str]:
+    """Return what a budget of timing left out, by which a run is not complete."""
+    rows = [row for kernel in kernels for row in kernel.committed]
+    left = sum(row.verdict == "not_timed" and any(why.startswith(BUDGET) for why in row.reasons) for row in rows)
+    return [f"--kernelqual-budget left {left} of {len(rows)} committed rows untimed"] if left else []
 
 
 def write_proposals(

@@ -67,7 +67,7 @@ def _change(name: str, change: RowChange) -> str:
     speed = f", {row.speed_up:.3f} times the fixed launch's speed" if row.speed_up else ""
     was = f" (was {_config(change.before.config)})" if name == "changed" and change.before is not None else ""
     note = f"; {row.note}" if row.note else ""
-    return clean(f"  {name} {Case(**row.key).id}: {_config(row.config)}{was}{speed}{note}", _LONGEST)
+    return f"  {clean(f'{name} {Case(**row.key).id}: {_config(row.config)}{was}{speed}{note}', _LONGEST)}"
 
 
 def _notable(rows: list[tuple[KernelRecord, CommittedRecord]]) -> Iterator[str]:
@@ -78,10 +78,10 @@ def _notable(rows: list[tuple[KernelRecord, CommittedRecord]]) -> Iterator[str]:
         reason = row.reasons[-1] if row.reasons else ""
         seen[row.verdict, reason] += 1
         if seen[row.verdict, reason] == 1:
-            yield clean(f"  {kernel.kernel} {_name(row)}: {row.verdict}: {reason}", _LONGEST)
+            yield f"  {clean(f'{kernel.kernel} {_name(row)}: {row.verdict}: {reason}', _LONGEST)}"
     more = {key: count - 1 for key, count in seen.items() if count > 1}
     for (verdict, reason), count in more.items():
-        yield clean(f"  and {count} more {verdict}: {reason}", _LONGEST)
+        yield f"  {clean(f'and {count} more {verdict}: {reason}', _LONGEST)}"
 
 
 def _name(record: CommittedRecord) -> str:
