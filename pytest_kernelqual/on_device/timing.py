@@ -121,13 +121,11 @@ class Comparison:
         for arm in range(len(arms)):
             self._warm_up(arm, first)
         time_us = self._rough_time_us(0, first, mutates=mutates)
-        ring, cache = _ring_size(footprint, cold=cold)
-        sample_us = max(target_us, ruler.shortest_us())
-        launches = min(max(math.ceil(sample_us / time_us), ring), _MOST_LAUNCHES)
-        if mutates:
-            ring = min(max(ring, launches), MOST_SETS, max(1, _MOST_RING_BYTES // max(footprint, 1)))
-            launches = ring
-        self._sets += [make_set(index) for index in range(1, ring)]
+        wanted = math.ceil(max(target_us, ruler.shortest_us()) / time_us)
+        size = sample_size(wanted, footprint, l2_bytes(), mutates=mutates, cold=cold)
+        launches = size.launches
+        self._sets += [make_set(index) for index in range(1, size.ring)]
+        self._flush = _flush_buffer() if size.flushed else None
         self._mutates = mutates
         self._live, self._pristine = _memories(self._sets) if mutates else ([], [])
         self._graphs: list[torch.cuda.CUDAGraph] = []
@@ -135,7 +133,7 @@ class Comparison:
         method: Method = "graph" if self._capture(launches) else "events"
         if method == "events":
             launches = min(launches, 2_000)
-        self.plan = Plan(method, cache, ring, launches, footprint, mutates)
+        self.plan = Plan(method, size.cache, size.ring, launches, footprint, mutates)
 
     def warm_up(self) -> None:
         """Run the first arm until the clocks are as they stay."""
@@ -164,6 +162,8 @@ class Comparison:
     def _sample(self, arm: int) -> tuple[torch.cuda.Event, torch.cuda.Event]:
         if self._mutates:
             torch._foreach_copy_(self._live, self._pristine)
+        if self._flush is not None:
+            self._flush.zero_()  # puts everything else out of the L2 cache
         begin, end = _interval()
         if self.plan.method == "graph":
             # The spin keeps the device busy until the replay is queued, so that the interval holds no host time.
@@ -267,12 +267,43 @@ def l2_bytes() -> int:
     return int(torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size)
 
 
-def _ring_size(footprint: int, *, cold: bool) -> tuple[int, Cache]:
-    """Return how many input sets evict each other from L2, or one set and "warm" where too many would be needed."""
-    if not cold:
-        return 1, "warm"
-    needed = math.ceil(_L2_FACTOR * l2_bytes() / max(footprint, 1))
-    return (max(needed, 1), "cold") if needed <= MOST_SETS else (1, "warm")
+class SampleSize(NamedTuple):
+    """How many launches make a sample, on how many input sets, and whether the L2 cache is emptied before it."""
+
+    launches: int
+    ring: int
+    flushed: bool
+    cache: Cache
+
+
+def sample_size(wanted: int, footprint: int, l2: int, *, mutates: bool, cold: bool) -> SampleSize:
+    """Return the size of a sample of about `wanted` launches.
+
+    Inputs come from memory when the sets that are gone through in turn put each other out of the L2 cache, or when
+    each set is used once a sample and the cache was emptied before.
+    Launches that change their inputs get a set each, restored before the sample.
+
+    Args:
+        wanted: Launches that take long enough.
+        footprint: Bytes that a launch reads and writes at most.
+        l2: Bytes of the cache.
+        mutates: Whether launches change their inputs.
+        cold: Whether inputs should come from memory.
+    """
+    launches = min(max(wanted, 1), _MOST_LAUNCHES)
+    if mutates:
+        launches = min(launches, MOST_SETS, max(1, _MOST_RING_BYTES // max(footprint, 1)))
+        return SampleSize(launches, launches, cold, "cold" if cold else "warm")
+    evicting = math.ceil(_L2_FACTOR * l2 / max(footprint, 1))
+    if cold and evicting <= launches:
+        return SampleSize(launches, evicting, flushed=False, cache="cold")
+    if cold and launches <= MOST_SETS:
+        return SampleSize(launches, launches, flushed=True, cache="cold")
+    return SampleSize(launches, 1, flushed=False, cache="warm")
+
+
+def _flush_buffer() -> torch.Tensor:
+    return torch.empty(_L2_FACTOR * l2_bytes(), dtype=torch.uint8, device="cuda")
 
 
 def _input_bytes(inputs: SeededInputs) -> int:
