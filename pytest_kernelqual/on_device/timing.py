@@ -295,7 +295,7 @@ def sample_size(wanted: int, footprint: int, l2: int, *, mutates: bool, cold: bo
         launches = min(launches, MOST_SETS, max(1, _MOST_RING_BYTES // max(footprint, 1)))
         return SampleSize(launches, launches, cold, "cold" if cold else "warm")
     evicting = math.ceil(_L2_FACTOR * l2 / max(footprint, 1))
-    if cold and evicting <= launches:
+    if cold and evicting <= min(launches, MOST_SETS):
         return SampleSize(launches, evicting, flushed=False, cache="cold")
     if cold and launches <= MOST_SETS:
         return SampleSize(launches, launches, flushed=True, cache="cold")
