@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from committed_samples import OTHER_SPACE
-from fake_timing import FIXED, FakeDevice, Machine, bench, commit, config_of, stored_times
+from fake_bench import bench, commit, config_of, stored_times
+from fake_timing import FIXED, FakeDevice, Machine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import structs

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 from committed_samples import H200, KERNEL, NEWER, OTHER_SPACE, OUTPUT, SPACE, changes, null_row, row, updated
-from fake_timing import FIXED, KEY, Machine, bench, commit, config_of, stored_times
+from fake_bench import KEY, bench, commit, config_of, stored_times
+from fake_timing import FIXED, Machine
 from msgspec import structs, to_builtins
 
 from pytest_kernelqual.committed.refusal import Refusal

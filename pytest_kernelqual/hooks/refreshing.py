@@ -1,6 +1,7 @@
 """What is told of all committed rows at the end of a run: whether any was timed, and what a refresh writes."""
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -23,6 +24,17 @@ def untimed(kernels: Iterable[KernelRecord], environment: Environment | None) ->
         return []
     why = untold[0].reasons[-1] if untold[0].reasons else untold[0].verdict
     return [f"no committed config was timed on {environment.device.name}: {len(untold)} rows, the first one: {why}"]
+
+
+def uncollected(store: Store) -> list[str]:
+    """Return what is wrong with entries of the folder that are no files to pytest, so that no item tells it."""
+    refusals = [(refusal, Path(refusal.path)) for refusal in store.read_all().refusals]
+    return [
+        str(refusal)
+        for refusal, path in refusals
+        # A folder too deep matters by its files, which have items.
+        if not path.is_file() and not (path.is_dir() and refusal.code == "misplaced")
+    ]
 
 
 def over_budget(kernels: Iterable[KernelRecord]) -> list[str]:

@@ -11,7 +11,7 @@ from pytest_kernelqual.committed.refusal import Refusal
 from pytest_kernelqual.committed.store import UpdateReport
 from pytest_kernelqual.errors import DeviceProcessError, DocumentError, KernelqualError, SettingsError
 from pytest_kernelqual.hooks.item_report import detach, why
-from pytest_kernelqual.hooks.refreshing import over_budget, untimed, write_proposals
+from pytest_kernelqual.hooks.refreshing import over_budget, uncollected, untimed, write_proposals
 from pytest_kernelqual.hooks.run import Run
 from pytest_kernelqual.hooks.signals import SIGTERM_TEXT, Signals
 from pytest_kernelqual.model.record import CaseRecord, CommittedRecord, Document, Environment, KernelRecord
@@ -261,6 +261,8 @@ class Results:
             self._problems.append(f"the report holds a failure that no item shows: {hidden[0]}{more}")
         if not cut_short:
             self._problems += untimed(kernels, environment or self._environment)
+            if self._run.default_paths:
+                self._problems += uncollected(self._run.store)
         self._problems = list(dict.fromkeys(self._problems))
         reasons = list(dict.fromkeys([*because, *missed, *over_budget(kernels), *self._notes, *self._problems]))
         environment = self._stamped(environment or self._environment)

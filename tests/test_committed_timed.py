@@ -1,0 +1,288 @@
+"""Items about committed configs on a modelled GPU: timed, judged, refreshed, within a budget."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from acceptance import finish, run, spec, start, wait_until
+from committed_runs import (
+    GPU,
+    MODEL,
+    OTHER,
+    TIMES,
+    agree,
+    chosen,
+    commit,
+    declared,
+    model,
+    project,
+    rows_of,
+    verdicts_of,
+)
+from committed_samples import null_row
+from fake_bench import stored_times
+from stub_timing import space_of
+from test_xdist import XDIST, plain
+
+from pytest_kernelqual.committed.schema import CommittedFile
+from pytest_kernelqual.committed.store import Store
+
+
+def test_rows_are_timed_and_judged(tmp_path: Path) -> None:
+    """One item a key and device, each with its verdict everywhere that results are told."""
+    specs = {
+        "fine": declared("a", "b"),
+        "slow": declared(times={"fixed": 10.0, "x": 10.6, "y": 11.0}),
+        "beaten": declared(times={"fixed": 10.0, "x": 8.0, "y": 7.0}),
+        "decayed": declared(times={"fixed": 10.0, "x": 9.3, "y": 10.0}),
+        "noisy": declared(noise=0.1),
+        "synced": declared(untimeable="host sync: the launch waits for the device"),
+        "dead": declared(dies="timing"),
+        "bad": {**spec("a", x="mismatch", y="qualified"), "times": TIMES, "screen": "yes"},
+        "unmeasured": declared(),
+        "kept": declared(times={"fixed": 10.0, "x": 9.9, "y": 10.0}),
+    }
+    folder = project(tmp_path, specs)
+    commit(folder, "fine", chosen("a"), chosen("b"))
+    commit(folder, "kept", null_row({"n": "a"}))
+    for name in ("slow", "beaten", "decayed", "noisy", "synced", "dead", "bad"):
+        commit(folder, name, chosen("a"))
+    ended = model(folder)
+    assert {name: found for name, found in verdicts_of(ended).items() if name} == {
+        "fine::test_committed[a-STUB_GPU]": "ok",
+        "fine::test_committed[b-STUB_GPU]": "ok",
+        "slow::test_committed[a-STUB_GPU]": "slower_than_fixed",
+        "beaten::test_committed[a-STUB_GPU]": "slower_than_best",
+        "decayed::test_committed[a-STUB_GPU]": "decayed",
+        "noisy::test_committed[a-STUB_GPU]": "unmeasurable",
+        "synced::test_committed[a-STUB_GPU]": "unmeasurable",
+        "dead::test_committed[a-STUB_GPU]": "not_qualified",
+        "bad::test_committed[a-STUB_GPU]": "not_qualified",
+        "unmeasured::test_committed[a-STUB_GPU]": "missing",
+        "kept::test_committed[a-STUB_GPU]": "ok",
+    }
+    agree(ended)
+    text = ended.text
+    assert "committed configs: 11 rows: 3 ok, 2 unmeasurable, 2 not_qualified," in text
+    assert "  synced a on stub_gpu: C=x: unmeasurable: host sync: the launch waits for the device" in text
+    assert "a on stub_gpu: C=x: slower_than_fixed\n" in text
+    assert "not_slower_than_fixed: C=x against fixed: slow: +" in text
+    assert "while it was timed: the device process was ended by SIGABRT" in text
+    assert "a on stub_gpu: missing\n" in text
+    properties = {one.name: one.value for one in next(iter(ended.junit)).properties()}
+    assert properties["kernelqual.committed qual_stub.py::fine::test_committed[a-STUB_GPU]"].startswith("ok;C=x;0.")
+    assert properties["kernelqual.committed qual_stub.py::kept::test_committed[a-STUB_GPU]"] == "ok;fixed;"
+    assert ended.document.complete
+
+
+def test_serial_and_two_workers_tell_the_same(tmp_path: Path) -> None:
+    """The same JSON, times aside, and the same items; every gate was timed."""
+    specs = {name: declared("a", "b", "c") for name in ("one", "two", "three")}
+    folder = project(tmp_path, specs)
+    for name in specs:
+        commit(folder, name, chosen("a"), chosen("b"), chosen("c"))
+        commit(folder, name, chosen("a"), device=OTHER)
+    serial = model(folder)
+    told = decisions(plain(serial))
+    spread = model(folder, *XDIST, "-n", "2")
+    assert decisions(plain(spread)) == told
+    assert serial.document.digest == spread.document.digest
+    assert serial.code == spread.code == 1  # keys that OTHER GPU has no rows of
+    timed = {name: found for name, found in rows_of(spread).items() if "STUB_GPU" in name}
+    assert len(timed) == 9
+    assert all(found.gates[1].rounds for found in timed.values())
+    agree(serial)
+    agree(spread)
+
+
+def decisions(value: Any) -> Any:
+    """Return a JSON value without what a measurement gave, and without the device that xdist gave a worker."""
+    measured = {"rounds", "ratio", "time_us", "processes", "speed_up", "visible"}
+    if isinstance(value, dict):
+        return {name: decisions(item) for name, item in value.items() if name not in measured}
+    return [decisions(item) for item in value] if isinstance(value, list) else value
+
+
+def test_rows_of_another_device_are_told_apart(tmp_path: Path) -> None:
+    """They are checked as far as this device can, and not timed; alone they are no green run."""
+    folder = project(tmp_path, {"one": declared()})
+    commit(folder, "one", chosen("a"))
+    commit(folder, "one", chosen("a"), device=OTHER)
+    ended = model(folder)
+    assert ended.code == 0
+    found = rows_of(ended)["one::test_committed[a-OTHER_GPU]"]
+    assert (found.verdict, found.reasons) == ("not_timed", ["measured on OTHER GPU, and this run uses STUB GPU"])
+    alone = model(folder, "-k", "test_committed and OTHER")
+    assert alone.code == 1
+    assert "FAILED kernelqual::session - no committed config was timed on STUB GPU: 1 rows" in alone.text
+
+
+def test_a_run_that_timed_nothing_fails(tmp_path: Path) -> None:
+    """However many rows could not be measured, and beside one that could they warn."""
+    folder = project(tmp_path, {"one": declared("a", "b", noise=0.1), "two": declared()})
+    commit(folder, "one", chosen("a"), chosen("b"))
+    commit(folder, "two", chosen("a"))
+    assert model(folder).code == 0
+    ended = model(folder, "-k", "one")
+    assert ended.code == 1
+    assert "no committed config was timed on STUB GPU: 2 rows, the first one: timing is too noisy" in ended.text
+    assert "no committed config was timed" in ended.because
+
+
+@pytest.mark.parametrize(
+    ("tolerance_pct", "arguments", "verdict"),
+    [
+        (None, (), "slower_than_fixed"),
+        (None, ("--kernelqual-tolerance=6",), "ok"),
+        (6.0, (), "ok"),
+        (1.0, ("--kernelqual-tolerance=6",), "slower_than_fixed"),
+    ],
+)
+def test_tolerance(tmp_path: Path, tolerance_pct: float | None, arguments: tuple[str, ...], verdict: str) -> None:
+    """4 % are too much by default; the spec's own word counts more than the option."""
+    slow = declared(times={"fixed": 10.0, "x": 10.4, "y": 10.5}, tolerance_pct=tolerance_pct)
+    folder = project(tmp_path, {"one": slow})
+    commit(folder, "one", chosen("a", **stored_times(10.0, 10.2)))
+    ended = model(folder, *arguments)
+    assert verdicts_of(ended) == {"one::test_committed[a-STUB_GPU]": verdict}
+    agree(ended)
+
+
+def test_budget(tmp_path: Path) -> None:
+    """Rows after it is spent are checked and not timed; they pass with a note, and the report is not complete."""
+    folder = project(tmp_path, {"one": declared("a", "b"), "two": declared()})
+    commit(folder, "one", chosen("a"), chosen("b"))
+    commit(folder, "two", chosen("a"), space=space_of("before an edit"))
+    ended = model(folder, "--kernelqual-budget=1ms")
+    assert verdicts_of(ended) == {
+        "one::test_committed[a-STUB_GPU]": "ok",
+        "one::test_committed[b-STUB_GPU]": "not_timed",
+        "two::test_committed[a-STUB_GPU]": "stale",
+    }
+    left = rows_of(ended)["one::test_committed[b-STUB_GPU]"]
+    assert left.passed
+    assert left.reasons[0].endswith("of --kernelqual-budget=0.001s before this row")
+    assert left.reasons[0] in ended.text
+    assert ended.because == "--kernelqual-budget left 1 of 3 committed rows untimed"
+    agree(ended)
+    assert set(verdicts_of(model(folder, "--kernelqual-budget=5min", "-k", "one")).values()) == {"ok"}
+
+
+def test_update(tmp_path: Path) -> None:
+    """What is missing and stale is measured, what cannot be is not, and what was not selected stays."""
+    specs = {
+        "fresh": declared("a", "b"),
+        "edited": declared("a", "b"),
+        "noisy": declared(noise=0.1),
+        "failing": {**spec("a", x="qualified", y="mismatch"), "times": TIMES},
+    }
+    folder = project(tmp_path, specs)
+    path = commit(folder, "edited", chosen("a", "y"), chosen("b", "y"), space=space_of("before an edit"))
+    before = path.read_bytes()
+    collected = model(folder, "--kernelqual-update", "--collect-only", "-q", "-k", "not failing").text
+    assert "qual_stub.py::fresh::test_committed[b-STUB_GPU]" in collected
+    assert path.read_bytes() == before
+    assert not (folder / "qualified-configurations.json.journal").exists()
+    ended = model(folder, "--kernelqual-update", "-k", "not edited or test_committed and a-")
+    assert {name for name, one in rows_of(ended).items() if not one.passed} == {"noisy::test_committed[a-STUB_GPU]"}
+    agree(ended)
+    store = Store(folder / "committed_configs")
+    kernels = {name: store.read(name, GPU) for name in specs}
+    assert [name for name, found in kernels.items() if found is None] == ["noisy", "failing"]
+    fresh, edited = kernels["fresh"], kernels["edited"]
+    assert isinstance(fresh, CommittedFile)
+    assert isinstance(edited, CommittedFile)
+    assert [(one.key["n"], one.config) for one in fresh.rows] == [("a", {"C": "x"}), ("b", {"C": "x"})]
+    assert [(one.key["n"], one.config, edited.space_of(one)) for one in edited.rows] == [
+        ("a", {"C": "x"}, space_of("edited")),
+        ("b", {"C": "y"}, space_of("before an edit")),
+    ]
+    assert fresh.toolchain.torch == "2"
+    assert "fresh/stub_gpu.json: 0 kept, 0 changed, 2 added, 0 dropped\n  added a: C=x, 1.2" in ended.text
+    assert "edited/stub_gpu.json: 1 kept, 1 changed, 0 added, 0 dropped\n  changed a: C=x (was C=y), 1.2" in ended.text
+    assert set(verdicts_of(model(folder, "-k", "fresh and test_committed")).values()) == {"ok"}
+
+
+def test_an_update_never_writes_over_a_refused_file(tmp_path: Path) -> None:
+    """The session fails, and the other kernel's file is written."""
+    folder = project(tmp_path, {"one": declared(), "two": declared()})
+    path = commit(folder, "one", chosen("a"))
+    path.write_text("{}")
+    ended = model(folder, "--kernelqual-update", "-p", "no:cacheprovider")
+    assert ended.code == 1
+    assert "FAILED kernelqual::session" in ended.text
+    assert path.read_text() == "{}"
+    assert (path.parent.parent / "two" / path.name).exists()
+
+
+def test_an_update_without_a_device_is_an_error(tmp_path: Path) -> None:
+    """Nothing would be measured, which must not look like a refresh that found nothing to do."""
+    folder = project(tmp_path, {"one": declared()})
+    for arguments in ((), ("--kernelqual-device=interpreter",), ("--collect-only",)):
+        ended = run(folder, "-p", "stub_device", "-p", "pytest_kernelqual.plugin", "--kernelqual-update", *arguments)
+        assert ended.code == pytest.ExitCode.USAGE_ERROR
+        assert "--kernelqual-update measures on a device, and this run has none" in ended.text
+
+
+def test_an_interrupted_run_names_the_rows_that_it_did_not_reach(tmp_path: Path) -> None:
+    """With what it found of the others."""
+    hung = spec("a", x=f"touch:{tmp_path / 'hangs'} hang")
+    folder = project(tmp_path / "project", {"one": declared(), "two": hung})
+    commit(folder, "one", chosen("a"))
+    commit(folder, "two", chosen("a"))
+    running = start(folder, *MODEL, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    wait_until((tmp_path / "hangs").exists, "it never hung")
+    os.kill(running.pid, signal.SIGINT)
+    ended = finish(running, folder)
+    assert ended.code == pytest.ExitCode.INTERRUPTED
+    assert verdicts_of(ended) == {
+        "one::test_committed[a-STUB_GPU]": "ok",
+        "two::test_committed[a-STUB_GPU]": "not_timed",
+    }
+    left = rows_of(ended)["two::test_committed[a-STUB_GPU]"]
+    assert (left.passed, left.reasons) == (False, ["the run ended before this row was checked"])
+    assert "the run ended before 1 of 2 committed rows were checked" in ended.because
+
+
+def test_a_teardown_that_fails_fails_the_row(tmp_path: Path) -> None:
+    """The report does not call passed what pytest calls an error."""
+    folder = project(tmp_path, {"one": declared()})
+    commit(folder, "one", chosen("a"))
+    (folder / "conftest.py").write_text(
+        "import pytest\n\n@pytest.fixture(autouse=True)\ndef broken(request):\n    yield\n"
+        "    if 'committed' in request.node.name:\n        raise OSError('planted')\n"
+    )
+    ended = model(folder)
+    found = rows_of(ended)["one::test_committed[a-STUB_GPU]"]
+    assert (found.verdict, found.passed) == ("ok", False)
+    assert "the item failed: OSError: planted" in found.reasons
+    assert ended.code == 1
+
+
+def test_a_failure_that_is_hidden_fails_the_session(tmp_path: Path) -> None:
+    """A mark that lets an item pass does not let its row pass."""
+    folder = project(tmp_path, {"one": declared()})
+    commit(folder, "one", chosen("a"), space=space_of("before an edit"))
+    (folder / "conftest.py").write_text(
+        "import pytest\n\n@pytest.hookimpl(wrapper=True, tryfirst=True)\ndef pytest_runtest_makereport(item, call):\n"
+        "    report = yield\n    report.outcome, report.longrepr = 'passed', None\n    return report\n"
+    )
+    ended = model(folder)
+    assert ended.code == 1
+    assert "the report holds a failure that no item shows" in ended.text
+
+
+def test_a_spec_file_that_does_not_import_orphans_no_file(tmp_path: Path) -> None:
+    """Nobody is told to remove a file because of a syntax error elsewhere, or because of a wrong declaration."""
+    folder = project(tmp_path, {"one": declared(), "wrong": {"cases": [], "candidates": {}, "problem": "wrong"}})
+    commit(folder, "wrong", chosen("a"))
+    commit(folder, "gone", chosen("a"))
+    first = model(folder, "--co", "-q").text
+    assert "wrong/stub_gpu.json::file" in first
+    ended = model(folder)
+    files = {name: one.verdict for name, one in rows_of(ended).items() if "::file" in name}
+    assert files == {"committed_configs/gone/stub_gpu.json::file": "orphan"}
+    (folder / "qual_stub.py").write_text("{")
+    assert not {name for name in rows_of(model(folder)) if "::file" in name}
