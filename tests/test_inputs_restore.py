@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -260,6 +261,13 @@ def test_descriptions_are_those_of_pristine_inputs(seeded: SeededInputs) -> None
     assert seeded.digest().startswith("sha256:")
 
 
+def _allocate(
+    device: torch.device, shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype, *, name: str
+) -> torch.Tensor:
+    del name
+    return torch.empty_strided(shape, strides, dtype=dtype, device=device)
+
+
 def test_digest_tells_names_and_strides_apart(seeded: SeededInputs) -> None:
     """Equal bytes under another name or in another layout are other inputs."""
     digests = set()
@@ -268,9 +276,7 @@ def test_digest_tells_names_and_strides_apart(seeded: SeededInputs) -> None:
             stream="s",
             device=seeded.device,
             interpreted=False,
-            allocate=lambda shape, strides, dtype, name: torch.empty_strided(
-                shape, strides, dtype=dtype, device=seeded.device
-            ),
+            allocate=partial(_allocate, seeded.device),
         )
         inputs.normal((3, 4), name=name, layout=layout)
         inputs.freeze(lambda: None)

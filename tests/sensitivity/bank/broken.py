@@ -20,7 +20,7 @@ def _copy(x, y, n, BLOCK: tl.constexpr, FAULT: tl.constexpr):
         tl.store(y + offset - 1, value, mask=inside)
         tl.store(y + offset, value, mask=inside)
     elif FAULT == "every_other_program":
-        tl.store(y + offset, value, mask=inside & (tl.program_id(0) % 2 == 0))
+        tl.store(y + offset, value, mask=inside & (offset // BLOCK % 2 == 0))
     elif FAULT == "reads_output":
         tl.store(y + offset, value + 0.0 * tl.load(y + offset, mask=inside, other=0.0), mask=inside)
     elif FAULT == "changes_input":
