@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from committed_samples import OTHER_SPACE
@@ -19,7 +19,7 @@ from pytest_kernelqual.gating import arms as gating_arms
 from pytest_kernelqual.gating.arms import Arms, control, gate, halve
 from pytest_kernelqual.gating.row import check
 from pytest_kernelqual.model.messages import Clocks, Open, OpenTiming
-from pytest_kernelqual.model.record import CandidateRecord, CommittedRecord, GateRecord
+from pytest_kernelqual.model.record import CandidateRecord, CommittedRecord, CommittedVerdict, GateName, GateRecord
 
 MARGIN = 0.02
 
@@ -255,6 +255,13 @@ def test_halving_puts_the_fastest_first(times: list[float], seed: int) -> None:
     order = halve(arms, 0, range(2, 2 + len(times)))
     assert sorted(order) == list(range(2, 2 + len(times)))
     assert times[order[0] - 2] == 6.0
+
+
+def test_documents_name_every_verdict_and_gate() -> None:
+    """Whoever meets one finds what it means."""
+    text = (Path(__file__).parent.parent / "docs" / "gates.md").read_text()
+    names = {*get_args(CommittedVerdict), *get_args(GateName)} - {"control"}
+    assert {name for name in names if f"`{name}`" not in text} == set()
 
 
 # Whole rows: from a committed file to a verdict.

@@ -2,7 +2,8 @@
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pytest_kernelqual.errors import DeviceProcessError, KernelqualError
 from pytest_kernelqual.gating.arms import Arms, Place
 from pytest_kernelqual.gating.refresh import refresh
 from pytest_kernelqual.gating.row import Bench, Margins, check, refused, verdict
+from pytest_kernelqual.hooks.benchmark import Benchmarks
 from pytest_kernelqual.hooks.item_report import attach
 from pytest_kernelqual.hooks.planning import kernel_nodeid
 from pytest_kernelqual.hooks.refreshing import BUDGET
@@ -60,10 +62,13 @@ class CommittedTests:
 class RowSession:
     """One row: checks or measures it, and says whether the item passes."""
 
-    def __init__(self, run: Run, item: pytest.Item, target: KeyTarget) -> None:
-        """Keep the row; nothing runs yet."""
+    def __init__(
+        self, run: Run, item: pytest.Item, target: KeyTarget, publish: Callable[[CommittedRecord], None]
+    ) -> None:
+        """Keep the row; nothing runs yet. `publish` hears of the finished record."""
         self._run = run
         self._item = item
+        self._publish = publish
         self._target = target
         spec = target.declared.spec
         self._limits = Limits(
@@ -94,6 +99,7 @@ class RowSession:
         if bench.arms is not None:
             self._run.timing_s += time.monotonic() - began - self._qualifying_s
         self._record = structs.replace(record, nodeid=self._item.nodeid)
+        self._publish(self._record)
         if not record.passed:
             pytest.fail(committed_text(self._record), pytrace=False)
 
@@ -194,9 +200,10 @@ class _Remember:
 class CommittedConfigs:
     """Hooks about committed configs."""
 
-    def __init__(self, config: pytest.Config, run: Run) -> None:
-        """Keep the run; the folder is read once."""
+    def __init__(self, config: pytest.Config, run: Run, benchmarks: Benchmarks) -> None:
+        """Keep the run, and who takes samples; the folder is read once."""
         self._config = config
+        self._benchmarks = benchmarks
         self._run = run
         self._contents: Contents | None = None
         self._specs: dict[str, SpecInfo] = {}
@@ -256,7 +263,7 @@ class CommittedConfigs:
     def kernelqual_row(self, request: pytest.FixtureRequest, kernelqual_key: KeyTarget) -> RowSession:
         """What checks the row."""
         item: pytest.Item = request.node
-        item.stash[ROW] = RowSession(self._run, item, kernelqual_key)
+        item.stash[ROW] = RowSession(self._run, item, kernelqual_key, partial(self._benchmarks.publish, request))
         return item.stash[ROW]
 
     @pytest.hookimpl(wrapper=True)

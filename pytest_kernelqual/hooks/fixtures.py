@@ -106,13 +106,15 @@ class ItemSession:
         problem = config.problem()
         if problem:
             raise DeclarationError(problem)
-        return self.case.qualify(CandidateInfo(id=config.id, config=dict(config), program=config.id))
+        with self._run.lock.shared():
+            return self.case.qualify(CandidateInfo(id=config.id, config=dict(config), program=config.id))
 
     def fixed_output(self) -> list[OutputBytes]:
         """Return the fixed launch's outputs; KernelqualError, shown at the test's own line, when there is none."""
         __tracebackhide__ = True
         try:
-            return self.case.fixed_output()
+            with self._run.lock.shared():
+                return self.case.fixed_output()
         except KernelqualError as error:
             raise error.with_traceback(None) from None
 

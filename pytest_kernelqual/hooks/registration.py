@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from pytest_kernelqual.errors import KernelqualError
+from pytest_kernelqual.hooks.benchmark import Benchmarks
 from pytest_kernelqual.hooks.collection import Collection
 from pytest_kernelqual.hooks.committed import CommittedConfigs
 from pytest_kernelqual.hooks.distribution import Distribution
@@ -46,7 +47,9 @@ def register(config: pytest.Config, *, default_paths: bool) -> None:
     )
     config.stash[RUN] = run
     manager = config.pluginmanager
-    committed = CommittedConfigs(config, run)
+    benchmarks = Benchmarks(config, run)
+    manager.register(benchmarks, "kernelqual-benchmark")
+    committed = CommittedConfigs(config, run, benchmarks)
     manager.register(committed, "kernelqual-committed")
     manager.register(Collection(config, run, committed), "kernelqual-collection")
     manager.register(Fixtures(config, run), "kernelqual-fixtures")

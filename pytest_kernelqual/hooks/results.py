@@ -10,6 +10,7 @@ from msgspec import structs
 from pytest_kernelqual.committed.refusal import Refusal
 from pytest_kernelqual.committed.store import UpdateReport
 from pytest_kernelqual.errors import DeviceProcessError, DocumentError, KernelqualError, SettingsError
+from pytest_kernelqual.hooks.benchmark import Benchmarks
 from pytest_kernelqual.hooks.item_report import detach, why
 from pytest_kernelqual.hooks.refreshing import over_budget, uncollected, untimed, write_proposals
 from pytest_kernelqual.hooks.run import Run
@@ -208,7 +209,13 @@ class Results:
         terminalreporter.section("kernelqual")
         width = terminalreporter._tw.fullwidth  # noqa: SLF001 - the width that pytest uses itself
         terminalreporter.write_line(summary(self._document, width=width))
-        for told in (rows_summary(self._document.kernels), refresh_summary(self._refreshed or [])):
+        rows = [row for kernel in self._document.kernels for row in kernel.committed]
+        benchmarks: Benchmarks = self._config.pluginmanager.getplugin("kernelqual-benchmark")
+        for told in (
+            rows_summary(self._document.kernels),
+            refresh_summary(self._refreshed or []),
+            benchmarks.told(rows),
+        ):
             if told:
                 terminalreporter.write_line(f"\n{told}")
         if self._written:

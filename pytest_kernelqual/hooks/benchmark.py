@@ -1,0 +1,146 @@
+"""pytest-benchmark: samples of gates as entries of its table and JSON, where that plugin is there."""
+
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+from pytest_kernelqual.hooks.run import TARGET, Run
+from pytest_kernelqual.model.config import Config
+from pytest_kernelqual.model.record import CommittedRecord, GateRecord
+
+# What the entry of a committed config keeps for that of the fixed launch, seconds of each sample.
+_FIXED = "kernelqual_fixed_s"
+
+
+class SampleClock:
+    """A timer that replays measured seconds: it reads 0 at the start of each round, and the sample at its end."""
+
+    __name__ = "device_events"
+    __module__ = "pytest_kernelqual"
+
+    def __init__(self) -> None:
+        """Hold no samples yet."""
+        self._readings: Iterator[float] = iter(())
+
+    def load(self, samples_s: Sequence[float]) -> None:
+        """Take the samples of one entry."""
+        self._readings = iter([reading for sample in samples_s for reading in (0.0, sample)])
+
+    def __call__(self) -> float:
+        """Return the next reading."""
+        return next(self._readings)
+
+
+class Benchmarks:
+    """Hooks that hand gates to pytest-benchmark."""
+
+    def __init__(self, config: pytest.Config, run: Run) -> None:
+        """Keep the run."""
+        self._config = config
+        self._run = run
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Give each item about a committed config a clock of its own."""
+        if _session(self._config) is None:
+            return
+        for item in items:
+            target = item.stash.get(TARGET, None)
+            if target is not None and target.row is not None:
+                item.add_marker(pytest.mark.benchmark(timer=SampleClock(), group=target.declared.spec.name))
+
+    def publish(self, request: pytest.FixtureRequest, record: CommittedRecord) -> None:
+        """Make an entry of what was sampled: of the committed config, or of the fixed launch where that was kept."""
+        session = _session(self._config)
+        marker = request.node.get_closest_marker("benchmark")
+        judged = _judged(record)
+        # Asking for the fixture would skip the item under --benchmark-skip.
+        if session is None or marker is None or judged is None or session.skip or session.disabled:
+            return
+        benchmark: Any = request.getfixturevalue("benchmark")
+        fixed_s, arm_s = _arms(judged)
+        benchmark.params = record.key
+        benchmark.extra_info.update(
+            config=Config(record.config).id if record.config is not None else "fixed",
+            verdict=record.verdict,
+            ratio=judged.ratio,
+            method=judged.method,
+            cache=judged.cache,
+            launches=judged.launches,
+        )
+        if record.config is not None:
+            benchmark.extra_info[_FIXED] = fixed_s
+        marker.kwargs["timer"].load(arm_s)
+        benchmark.pedantic(_nothing, rounds=len(arm_s))
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
+        """Add the fixed arm of each gate as an entry beside that of its committed config."""
+        added = []
+        for entry in output_json["benchmarks"]:
+            fixed_s = entry["extra_info"].pop(_FIXED, None)
+            if fixed_s is not None:
+                added.append(_beside(entry, fixed_s))
+        output_json["benchmarks"] += added
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
+        """Tell the device: timed on another one, entries cannot be compared."""
+        environment = self._run.known_environment
+        if environment is not None:
+            device = environment.device
+            machine_info["gpu"] = {
+                "name": device.name,
+                "architecture": device.architecture,
+                "driver": environment.driver,
+            }
+
+    def told(self, rows: Iterable[CommittedRecord]) -> str:
+        """Return that pytest-benchmark has no entries of rows that were timed, where xdist switched it off."""
+        session = _session(self._config)
+        spread = self._config.pluginmanager.hasplugin("dsession")
+        if not spread or session is None or not session.xdist_warning or not any(map(_judged, rows)):
+            return ""
+        return (
+            "pytest-benchmark switches itself off under pytest-xdist; gates were timed all the same, "
+            "and the report holds their samples"
+        )
+
+
+def _session(config: pytest.Config) -> Any:
+    """Return pytest-benchmark's own state, or None where the plugin is not there."""
+    return getattr(config, "_benchmarksession", None)
+
+
+def _judged(record: CommittedRecord) -> GateRecord | None:
+    """Return the gate against the fixed launch, or the control where the fixed launch was kept."""
+    wanted = "not_slower_than_fixed" if record.config is not None else "control"
+    return next((gate for gate in record.gates if gate.gate == wanted and gate.rounds), None)
+
+
+def _arms(gate: GateRecord) -> tuple[list[float], list[float]]:
+    """Return the samples of A and of B, in seconds."""
+    first, second = ([abba[place] * 1e-6 for abba in gate.rounds for place in pair] for pair in ((0, 3), (1, 2)))
+    return first, second
+
+
+def _beside(entry: dict[str, Any], samples_s: list[float]) -> dict[str, Any]:
+    """Return the entry of the fixed arm, made of that of the committed config."""
+    # Only that plugin calls for this, so that it is there.
+    stats: Any = import_module("pytest_benchmark.stats").Stats()
+    for sample in samples_s:
+        stats.update(sample)
+    found = copy.deepcopy(entry)
+    found["name"] += " fixed"
+    found["fullname"] += " fixed"
+    found["extra_info"]["config"] = "fixed"
+    data = {"data": samples_s} if "data" in entry["stats"] else {}
+    found["stats"] = {**stats.as_dict(), **data, "iterations": entry["stats"]["iterations"]}
+    return found
+
+
+def _nothing() -> None:
+    """Stand for what was launched long ago."""
