@@ -1,7 +1,8 @@
 """A device process that is a GPU by its own account and times by a model: load with `-p stub_timing`.
 
 Spec files are those of `stub_device`, with more in each spec: `keys` by case, `times` by candidate and for `fixed`,
-`noise`, `untimeable` (why), and `dies` ("timing").
+`noise`, `untimeable` (why), and `dies` ("timing", or "raising"
+where the process lives on with a broken device).
 """
 
 import os
@@ -70,6 +71,7 @@ class TimingServer(StubServer):
     """Answer what timing asks, too."""
 
     _fake: FakeDevice | None = None
+    _refusing = False
 
     def answer(self, request: Request) -> Reply:
         """Answer one request."""
@@ -91,12 +93,15 @@ class TimingServer(StubServer):
                 assert isinstance(opened, Opened)
                 declared = dict(zip(*stub_device._specs(request.path), strict=True))[request.spec]
                 self._fake = FakeDevice(_machine(declared))
+                self._refusing = declared.get("dies") == "raising"
                 if request.for_timing and declared.get("dies") == "timing":
                     os.abort()
                 fixed = declared.get("fixed", {}).get(request.case, "qualified")
                 return structs.replace(opened, output=digest(request.case), outcome=fixed)
             case OpenTiming() | Sample():
                 assert self._fake is not None
+                if self._refusing:
+                    raise RuntimeError("CUDA error: an illegal memory access was encountered")
                 return self._fake.ask(request, Limits(1, 1, 1))
         return super().answer(request)
 

@@ -40,6 +40,7 @@ def test_rows_are_timed_and_judged(tmp_path: Path) -> None:
         "noisy": declared(noise=0.1),
         "synced": declared(untimeable="host sync: the launch waits for the device"),
         "dead": declared(dies="timing"),
+        "broken": declared(dies="raising"),
         "bad": {**spec("a", x="mismatch", y="qualified"), "times": TIMES, "screen": "yes"},
         "unmeasured": declared(),
         "kept": declared(times={"fixed": 10.0, "x": 9.9, "y": 10.0}),
@@ -47,7 +48,7 @@ def test_rows_are_timed_and_judged(tmp_path: Path) -> None:
     folder = project(tmp_path, specs)
     commit(folder, "fine", chosen("a"), chosen("b"))
     commit(folder, "kept", null_row({"n": "a"}))
-    for name in ("slow", "beaten", "decayed", "noisy", "synced", "dead", "bad"):
+    for name in ("slow", "beaten", "decayed", "noisy", "synced", "dead", "broken", "bad"):
         commit(folder, name, chosen("a"))
     ended = model(folder)
     assert {name: found for name, found in verdicts_of(ended).items() if name} == {
@@ -59,18 +60,21 @@ def test_rows_are_timed_and_judged(tmp_path: Path) -> None:
         "noisy::test_committed[a-STUB_GPU]": "unmeasurable",
         "synced::test_committed[a-STUB_GPU]": "unmeasurable",
         "dead::test_committed[a-STUB_GPU]": "not_qualified",
+        "broken::test_committed[a-STUB_GPU]": "not_timed",
         "bad::test_committed[a-STUB_GPU]": "not_qualified",
         "unmeasured::test_committed[a-STUB_GPU]": "missing",
         "kept::test_committed[a-STUB_GPU]": "ok",
     }
     agree(ended)
     text = ended.text
-    assert "committed configs: 11 rows: 3 ok, 2 unmeasurable, 2 not_qualified," in text
+    assert "committed configs: 12 rows: 3 ok, 2 unmeasurable, 2 not_qualified," in text
     assert "  synced a on stub_gpu: C=x: unmeasurable: host sync: the launch waits for the device" in text
     assert "a on stub_gpu: C=x: slower_than_fixed\n" in text
     assert "not_slower_than_fixed: C=x against fixed: slow: +" in text
     assert "while it was timed: the device process was ended by SIGABRT" in text
     assert "a on stub_gpu: missing\n" in text
+    assert "a on stub_gpu: C=x: not_qualified\n  while it was timed: " in text
+    assert "fault of the tool: Traceback (most recent call last): RuntimeError: CUDA error: an illegal" in text
     properties = {one.name: one.value for one in next(iter(ended.junit)).properties()}
     assert properties["kernelqual.committed qual_stub.py::fine::test_committed[a-STUB_GPU]"].startswith("ok;C=x;0.")
     assert properties["kernelqual.committed qual_stub.py::kept::test_committed[a-STUB_GPU]"] == "ok;fixed;"

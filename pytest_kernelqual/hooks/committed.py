@@ -12,7 +12,7 @@ from msgspec import Struct, structs, to_builtins
 
 from pytest_kernelqual.committed.membership import Declared as DeclaredToday
 from pytest_kernelqual.committed.membership import row_refusals
-from pytest_kernelqual.committed.schema import CommittedDevice, Key, key_text
+from pytest_kernelqual.committed.schema import CommittedDevice, CommittedFile, Key, key_text
 from pytest_kernelqual.committed.store import Contents, is_looked_at
 from pytest_kernelqual.errors import DeviceProcessError, KernelqualError
 from pytest_kernelqual.gating.arms import Arms, Place
@@ -81,27 +81,40 @@ class RowSession:
 
     def run(self) -> None:
         """Reach a verdict and fail the test with it."""
-        began = time.monotonic()
-        bench = self._bench()
         try:
-            record = self._refreshed(bench) if self._run.settings.update and not bench.elsewhere else check(bench)
+            record = self._checked()
         except DeviceProcessError as death:
             started = death.phase != STARTING  # else it is no kernel's fault
-            record = verdict(
-                self._record, "not_qualified" if started else "unmeasurable", f"while it was timed: {death.cause}"
-            )
+            told = f"while it was timed: {death.cause}"
+            record = verdict(self._as_committed(), "not_qualified" if started else "unmeasurable", told)
         except KernelqualError as error:
-            record = verdict(self._record, "not_timed", *_lines(error))
+            record = structs.replace(verdict(self._as_committed(), "not_timed", *_lines(error)), passed=False)
             # Whatever went wrong may have left a device unusable in these processes.
             self._run.restart()
-        if record.verdict == "not_timed" and bench.arms is not None:
-            record = structs.replace(record, passed=False)  # where there is a device, not timed is not enough
-        if bench.arms is not None:
-            self._run.timing_s += time.monotonic() - began - self._qualifying_s
         self._record = structs.replace(record, nodeid=self._item.nodeid)
         self._publish(self._record)
         if not record.passed:
             pytest.fail(committed_text(self._record), pytrace=False)
+
+    def _checked(self) -> CommittedRecord:
+        """Check the row or measure it, and count how long it was timed."""
+        bench = self._bench()
+        if bench.arms is None:
+            return check(bench)
+        began = time.monotonic()
+        try:
+            record = self._refreshed(bench) if self._run.settings.update else check(bench)
+        finally:
+            self._run.timing_s += time.monotonic() - began - self._qualifying_s
+        # Where there is a device, not timed is not enough.
+        return structs.replace(record, passed=False) if record.verdict == "not_timed" else record
+
+    def _as_committed(self) -> CommittedRecord:
+        """Return the blank record with the config of the row, where there is one."""
+        target = self._target
+        file = self._run.store.read(target.declared.spec.name, target.device)
+        row = file.row(target.key) if isinstance(file, CommittedFile) else None
+        return structs.replace(self._record, config=row.config if row is not None else None)
 
     def kernel_record(self) -> KernelRecord:
         """Return the item's record as it stands."""
