@@ -28,6 +28,9 @@ _SPIN_CYCLES = 30_000
 _ROUGH_SPIN_CYCLES = 4_000_000
 # A device that idled takes about this long to run as it will.
 _WARM_UP_S = 0.003
+_ROUGH_LAUNCHES = 8
+# No launch is shorter; what an event reads of a single one is not precise enough to say more.
+_LEAST_TIME_US = 1.0
 # Readings are floats: steps below this are rounding.
 _LEAST_STEP_US = 1e-3
 _MOST_SPIN_CYCLES = 100_000_000
@@ -120,7 +123,7 @@ class Comparison:
         self._sets = [first]
         for arm in range(len(arms)):
             self._warm_up(arm, first)
-        time_us = self._rough_time_us(0, first, mutates=mutates)
+        time_us = self._rough_time_us(mutates=mutates)
         wanted = math.ceil(max(target_us, ruler.shortest_us()) / time_us)
         size = sample_size(wanted, footprint, l2_bytes(), mutates=mutates, cold=cold)
         launches = size.launches
@@ -196,22 +199,29 @@ class Comparison:
         """Capture each arm; each takes the memory of the one before, so that all write the same output buffers."""
         pool = torch.cuda.graph_pool_handle()
         for arm in range(len(self._arms)):
-            graph = torch.cuda.CUDAGraph()
-            kept = []
-            try:
-                with self._arms[arm](), torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
-                    # Outputs are kept until the end, so that each launch of the ring writes a buffer of its own.
-                    kept = [self._call(arm, self._sets[index % len(self._sets)]) for index in range(launches)]
-            except RuntimeError:
+            graph = self._captured(arm, launches, pool)
+            if graph is None:
                 self._graphs.clear()
-                torch.cuda.synchronize()
                 return False
-            del kept
             self._graphs.append(graph)
         for graph in self._graphs:  # the first replay uploads the graph
             graph.replay()
         torch.cuda.synchronize()
         return True
+
+    def _captured(self, arm: int, launches: int, pool: Any) -> torch.cuda.CUDAGraph | None:
+        """Return the graph of launches on the ring, or None where they cannot be captured."""
+        graph = torch.cuda.CUDAGraph()
+        kept = []
+        try:
+            with self._arms[arm](), torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+                # Outputs are kept until the end, so that each launch of the ring writes a buffer of its own.
+                kept = [self._call(arm, self._sets[index % len(self._sets)]) for index in range(launches)]
+        except RuntimeError:
+            torch.cuda.synchronize()
+            return None
+        del kept
+        return graph
 
     def _call(self, arm: int, made: InputSet) -> Any:
         for item in made.inputs.tensors:
@@ -237,23 +247,30 @@ class Comparison:
                 torch.cuda.set_sync_debug_mode("default")
             torch.cuda.synchronize()
 
-    def _rough_time_us(self, arm: int, made: InputSet, *, mutates: bool) -> float:
-        """Return the time of a launch to within what a handful of them shows."""
-        begin, end = _interval()
-        repeats = 1 if mutates else 10
+    def _rough_time_us(self, *, mutates: bool) -> float:
+        """Return the time of a launch of the first arm to within what a handful of them shows.
+
+        A graph tells it without the host's share, which is the larger part of short launches.
+        """
+        first, repeats = self._sets[0], 1 if mutates else _ROUGH_LAUNCHES
+        graph = self._captured(0, repeats, torch.cuda.graph_pool_handle())
         best = math.inf
         for _ in range(3):
-            made.inputs.restore()
+            first.inputs.restore()
             torch.cuda.synchronize()
+            begin, end = _interval()
             _spin(_ROUGH_SPIN_CYCLES)
             begin.record()
-            with self._arms[arm]():
-                for _ in range(repeats):
-                    self._call(arm, made)
+            if graph is not None:
+                graph.replay()
+            else:
+                with self._arms[0]():
+                    for _ in range(repeats):
+                        self._call(0, first)
             end.record()
             torch.cuda.synchronize()
-            best = min(best, begin.elapsed_time(end) * 1e3 / repeats)
-        return max(best - self._ruler.empty_us / repeats, 0.5)
+            best = min(best, begin.elapsed_time(end) * 1e3)
+        return max((best - self._ruler.empty_us) / repeats, _LEAST_TIME_US)
 
 
 def _memories(sets: Sequence[InputSet]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
