@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +293,7 @@ def test_terminated_controller_keeps_what_the_other_worker_did(tmp_path: Path) -
     running = start(folder, *STUB, *TWO)
     wait_until((folder / "started").exists, "the candidate did not start")
     wait_until(lambda: _finished(folder) >= 1, "the other worker finished nothing")
+    time.sleep(2)  # the controller hears of an item's setup some time after the item began
     os.kill(running.pid, signal.SIGTERM)
     ended = finish(running, folder)
     assert ended.code == 2
