@@ -119,7 +119,12 @@ class TestClassify:
         assert "\n" not in found[1]
 
     @pytest.mark.parametrize(
-        "cause", [NotImplementedError("inline_asm not supported"), AttributeError("'InterpreterBuilder' object has no")]
+        "cause",
+        [
+            NotImplementedError("inline_asm not supported"),
+            AttributeError("'InterpreterBuilder' object has no"),
+            TypeError("only 0-dimensional arrays can be converted to Python scalars"),
+        ],
     )
     def test_what_the_interpreter_cannot_run(self, cause: Exception) -> None:
         """It says nothing about the config."""

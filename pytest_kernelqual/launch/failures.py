@@ -121,6 +121,10 @@ def _interpreted(error: InterpreterError) -> Failure:
         return _out_of_memory(cause)
     if isinstance(cause, NotImplementedError) or "InterpreterBuilder" in str(cause):
         return "not_run", f"the interpreter cannot run it: {reason}", {}
+    if "only 0-dimensional arrays can be converted" in str(cause):
+        # Triton 3.6 makes numbers of arrays of one element for bounds of loops, which numpy 2.4 refuses.
+        told = "this triton's interpreter does not work with this numpy; install 'numpy<2.4' or a newer triton"
+        return "not_run", f"the interpreter cannot run it: {told} ({reason})", {}
     if "_new_static_assert" in _functions(cause):
         # The compiler would have refused it before any launch.
         return "compile_error", f"static_assert: {_first_line(str(cause)) or 'failed'}", {}
