@@ -9,6 +9,7 @@ from triton.runtime.errors import InterpreterError, OutOfResources, PTXASError
 from pytest_kernelqual.errors import UnsupportedConfigError
 from pytest_kernelqual.launch import classify, observed
 from pytest_kernelqual.model.config import Config
+from pytest_kernelqual.on_device.wording import first_line
 
 pytest_plugins = ["launch_fixtures"]
 
@@ -17,6 +18,11 @@ def _raised(call: Any) -> BaseException:
     with pytest.raises(Exception) as caught:  # noqa: PT011 - the caller looks at it
         call()
     return caught.value
+
+
+class _MuteError(RuntimeError):
+    def __str__(self) -> str:
+        raise ValueError("no text")
 
 
 class TestClassify:
@@ -51,6 +57,13 @@ class TestClassify:
         assert found[0] == outcome
         assert reason in found[1]
         assert found[2]["error"] == type(error).__name__
+
+    def test_an_error_whose_text_raises(self) -> None:
+        """It fails in its own phase, and is no fault of the tool."""
+        reason = "_MuteError: <its text raises ValueError>"
+        assert classify(_MuteError(), "compile") == ("compile_error", reason, {"error": "_MuteError"})
+        assert classify(_MuteError(), "run") is None
+        assert first_line(_MuteError()) == "<its text raises ValueError>"
 
     @pytest.mark.parametrize("kind", ["shared memory", "tensor memory", "threads"])
     def test_out_of_resources(self, kind: str) -> None:

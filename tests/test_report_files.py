@@ -9,6 +9,7 @@ import pytest
 from pytest_kernelqual.errors import DocumentError
 from pytest_kernelqual.files import atomic
 from pytest_kernelqual.files.atomic import write_once
+from pytest_kernelqual.model.record import DOCUMENT_SCHEMA
 from pytest_kernelqual.report.document import check_writable, write
 
 
@@ -76,12 +77,12 @@ def test_write_once_keeps_what_is_there(tmp_path: Path) -> None:
 def test_check_leaves_no_trace(tmp_path: Path) -> None:
     """Neither is a missing file created nor an existing one touched."""
     there = tmp_path / "there.json"
-    there.write_text("old")
-    before = there.stat()
+    there.write_text(f'{{"schema": "{DOCUMENT_SCHEMA}"}}')
+    old, before = there.read_text(), there.stat()
     check_writable(there)
     check_writable(tmp_path / "new.json")
     assert list(tmp_path.iterdir()) == [there]
-    assert (there.read_text(), there.stat().st_mtime_ns) == ("old", before.st_mtime_ns)
+    assert (there.read_text(), there.stat().st_mtime_ns) == (old, before.st_mtime_ns)
 
 
 def test_check_takes_a_path_relative_to_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,6 +125,17 @@ def test_check_and_write_refuse_what_is_no_place_for_a_report(tmp_path: Path, pa
         assert repr(given) in str(raised.value)
     assert sorted(tmp_path.iterdir()) == before
     assert (tmp_path / "locked.json").read_text() == "old"
+
+
+def test_check_refuses_to_replace_what_is_no_report(tmp_path: Path) -> None:
+    """`--kernelqual-json kernels/qual_a.py` is a slip, and the file is the user's work."""
+    spec = tmp_path / "qual_a.py"
+    spec.write_text("import torch\n")
+    with pytest.raises(DocumentError, match=r"qual_a\.py': the file there is no report, and would be lost; give an"):
+        check_writable(spec)
+    assert spec.read_text() == "import torch\n"
+    spec.write_text("")
+    check_writable(spec)
 
 
 def test_check_refuses_an_empty_path() -> None:

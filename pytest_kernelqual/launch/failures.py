@@ -10,6 +10,7 @@ from triton.runtime.errors import InterpreterError, OutOfResources, PTXASError
 
 from pytest_kernelqual.errors import UnsupportedConfigError
 from pytest_kernelqual.model.outcome import Outcome, Phase
+from pytest_kernelqual.model.values import said
 
 Failure = tuple[Outcome, str, dict[str, Any]]
 
@@ -59,7 +60,7 @@ def _known(error: BaseException) -> Failure | None:
 
 def _of_device(error: RuntimeError) -> Failure | None:
     """Name what torch and Triton raise from driver calls."""
-    text = str(error)
+    text = said(error)
     if _FAULT.search(text):
         return "fault", _line(error), {}
     if _OUT_OF_MEMORY.search(text):
@@ -76,9 +77,9 @@ def _of_device(error: RuntimeError) -> Failure | None:
 
 def _of_options(error: AssertionError | KeyError) -> Failure | None:
     """Name how the compiler refuses launch options, which it does before it begins to compile."""
-    if "num_warps must be a power of 2" in str(error):
+    if "num_warps must be a power of 2" in said(error):
         return "compile_error", _line(error), {}
-    unknown = _UNKNOWN_OPTION.search(str(error))
+    unknown = _UNKNOWN_OPTION.search(said(error))
     return unknown and ("unsupported", f"this device's compiler has no launch option {unknown.group(1)!r}", {})
 
 
@@ -92,25 +93,25 @@ def _out_of_resources(kind: str, required: int | None, limit: int | None) -> Fai
 
 
 def _ptxas(error: PTXASError) -> Failure:
-    text = str(error)
+    text = said(error)
     found = _INSUFFICIENT_REGISTERS.search(text)
     if found:
         return _out_of_resources("registers", int(found.group(2)) if found.group(2) else None, int(found.group(1)))
     found = _REGISTER_ALLOCATION.search(text)
     if found:
         return _out_of_resources("registers", None, int(found.group(1)))
-    said = next((line for line in text.splitlines() if re.match(r"ptxas\b.*\b(fatal|error)\b", line.strip())), None)
-    return "compile_error", f"PTXASError: {' '.join(said.split())}" if said else _line(error), {}
+    told = next((line for line in text.splitlines() if re.match(r"ptxas\b.*\b(fatal|error)\b", line.strip())), None)
+    return "compile_error", f"PTXASError: {' '.join(told.split())}" if told else _line(error), {}
 
 
 def _compilation_reason(error: CompilationError) -> str:
     """Return what the innermost compilation error says; the outer ones only show the calls that lead to it."""
     inner = [one for one in _causes(error) if isinstance(one, CompilationError)][-1]
     line = getattr(inner.node, "lineno", None)
-    said = _first_line(inner.error_message or "") or next(
+    told = _first_line(inner.error_message or "") or next(
         (_line(one) for one in _causes(error) if not isinstance(one, CompilationError)), "no message"
     )
-    return f"{type(inner).__name__}: {said}" + (f" (line {line} of the function)" if line is not None else "")
+    return f"{type(inner).__name__}: {told}" + (f" (line {line} of the function)" if line is not None else "")
 
 
 def _interpreted(error: InterpreterError) -> Failure:
@@ -119,15 +120,15 @@ def _interpreted(error: InterpreterError) -> Failure:
     reason = _line(cause)
     if isinstance(cause, MemoryError):
         return _out_of_memory(cause)
-    if isinstance(cause, NotImplementedError) or "InterpreterBuilder" in str(cause):
+    if isinstance(cause, NotImplementedError) or "InterpreterBuilder" in said(cause):
         return "not_run", f"the interpreter cannot run it: {reason}", {}
-    if "only 0-dimensional arrays can be converted" in str(cause):
+    if "only 0-dimensional arrays can be converted" in said(cause):
         # Triton 3.6 makes numbers of arrays of one element for bounds of loops, which numpy 2.4 refuses.
         told = "this triton's interpreter does not work with this numpy; install 'numpy<2.4' or a newer triton"
         return "not_run", f"the interpreter cannot run it: {told} ({reason})", {}
     if "_new_static_assert" in _functions(cause):
         # The compiler would have refused it before any launch.
-        return "compile_error", f"static_assert: {_first_line(str(cause)) or 'failed'}", {}
+        return "compile_error", f"static_assert: {_first_line(said(cause)) or 'failed'}", {}
     return "launch_error", f"in the kernel body: {reason}", {}
 
 
@@ -150,8 +151,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _line(error: BaseException) -> str:
-    said = _first_line(str(error))
-    return (f"{type(error).__name__}: {said}" if said else type(error).__name__)[:_LONGEST_REASON]
+    text = _first_line(said(error))
+    return (f"{type(error).__name__}: {text}" if text else type(error).__name__)[:_LONGEST_REASON]
 
 
 def _first_line(text: str) -> str:

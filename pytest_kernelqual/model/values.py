@@ -44,6 +44,14 @@ def exact(value: object) -> str:
         return f"<{id(value)}>"
 
 
+def said(error: BaseException) -> str:
+    """Return what an error says; never raises."""
+    try:
+        return str(error)
+    except Exception as another:  # noqa: BLE001 - the error may be anybody's, and the message must still be made
+        return f"<its text raises {type(another).__name__}>"
+
+
 def encodable(text: str) -> str:
     """Return the text with halves of surrogate pairs, which no message or file can hold, spelt out."""
     return text.encode(errors="backslashreplace").decode()

@@ -3,6 +3,7 @@
 from typing import Any
 
 from pytest_kernelqual.model.record import Mismatch
+from pytest_kernelqual.model.values import said
 
 
 def in_words(found: dict[str, Any] | None) -> str:
@@ -30,4 +31,4 @@ def mismatch_in_words(found: Mismatch) -> str:
 
 def first_line(error: BaseException) -> str:
     """Return the first line of an error, or its type where it says nothing."""
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+    return (said(error).strip().splitlines() or [type(error).__name__])[0]

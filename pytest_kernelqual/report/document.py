@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_kernelqual.errors import DocumentError
-from pytest_kernelqual.files import strict_json
-from pytest_kernelqual.files.atomic import PathText, check_writable, write
+from pytest_kernelqual.files import atomic, strict_json
+from pytest_kernelqual.files.atomic import PathText, write
 from pytest_kernelqual.judge.verdict import compared
 from pytest_kernelqual.model.outcome import OUTCOMES
 from pytest_kernelqual.model.record import (
@@ -23,6 +23,8 @@ from pytest_kernelqual.model.record import (
 )
 
 __all__ = ["build", "check_writable", "encode", "failing", "read", "write"]
+
+_FAMILY = (DOCUMENT_SCHEMA.rpartition("/")[0] + "/").encode()  # in a report of any version, damaged or not
 
 
 def build(
@@ -56,6 +58,21 @@ def failing(document: Document) -> bool:
         or not all(case.passed for case in cases)
         or not all(row.passed for row in rows)
     )
+
+
+def check_writable(path: PathText) -> None:
+    """Make sure, before a long run, that a report can be written to `path` at its end; never touches the file itself.
+
+    Raises:
+        DocumentError: The folder is missing or not writable, or the file there is not empty and no report.
+    """
+    atomic.check_writable(path)
+    there = Path(path)
+    if there.exists() and there.stat().st_size and _FAMILY not in there.read_bytes():
+        raise DocumentError(
+            f"cannot write {str(path)!r}: the file there is no report, and would be lost; "
+            "give another path, or remove it"
+        )
 
 
 def encode(document: Document) -> bytes:
