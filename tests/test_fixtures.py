@@ -127,6 +127,9 @@ TESTS = """
     @pytest.mark.kernelqual(5)
     def test_number(kernel_case): pass
 
+    @pytest.mark.kernelqual(5)
+    def test_number_and_no_fixture(): pass
+
     @pytest.mark.kernelqual
     def test_no_argument(kernel_case): pass
 
@@ -269,6 +272,7 @@ MARKER_MESSAGES = {
     "test_wrong_spec": "did you mean 'BLOCK'?",
     "test_no_name": "the marker kernelqual got 'qual_ops.py'; give one spec",
     "test_number": "the marker kernelqual got 5; give one spec",
+    "test_number_and_no_fixture": "the marker kernelqual got 5; give one spec",
     "test_no_argument": "the marker kernelqual got (); give one spec",
     "test_keyword": "the marker kernelqual got (spec='qual_ops.py::doubled'); give one spec",
 }

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from pytest_kernelqual.errors import DeclarationError, KernelqualError
 from pytest_kernelqual.hooks.item_report import attach
-from pytest_kernelqual.hooks.planning import kernel_nodeid
+from pytest_kernelqual.hooks.planning import PROBLEM, kernel_nodeid
 from pytest_kernelqual.hooks.progress import Progress
 from pytest_kernelqual.hooks.run import TARGET, Declared, Run, Target
 from pytest_kernelqual.judge.verdict import candidate_fails
@@ -204,6 +204,11 @@ class Fixtures:
             "this test has no case: mark it @pytest.mark.kernelqual(spec), and take the fixtures as arguments"
         )
         pytest.fail(problem, pytrace=False)
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Tell what is wrong with the marker of a test that asks for no fixture of ours."""
+        if PROBLEM in item.stash and "kernel_case" not in getattr(item, "fixturenames", ()):
+            pytest.fail(item.stash[PROBLEM], pytrace=False)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
