@@ -51,11 +51,14 @@ _poisoning: "Memory | None" = None  # whose context is open; the dispatcher hold
 class Memory:
     """Make guarded buffers on one kind of device and tell which guards a launch has damaged."""
 
-    def __init__(self, device: torch.device, *, dead_limit_bytes: int | None = None) -> None:
+    def __init__(
+        self, device: torch.device, *, dead_limit_bytes: int | None = None, survivors: Sequence[Buffer] = ()
+    ) -> None:
         """Prepare for a device.
 
         Args:
             device: CPU or CUDA (HIP is torch's CUDA); InputError for any other.
+            survivors: Allocations of earlier launches that another memory has watched so far.
             dead_limit_bytes: How much memory that a launch has freed is kept for the check of its guards; beyond that
                 it is checked at once, with a synchronisation, and let go. Default: a quarter of the device's memory.
         """
@@ -64,7 +67,7 @@ class Memory:
         self._device = device
         self._limit_bytes = _memory_bytes(device) // 4 if dead_limit_bytes is None else dead_limit_bytes
         self._inputs: list[Buffer] = []
-        self._allocations: list[Buffer] = []
+        self._allocations: list[Buffer] = list(survivors)
         self._found: list[Damage] = []
         self._spare: dict[int, list[Tensor]] = {}
         self._spare_bytes = 0
@@ -105,6 +108,11 @@ class Memory:
     def forget_inputs(self) -> None:
         """Stop watching the inputs; tensors that live on keep their memory."""
         self._inputs.clear()
+
+    def survivors(self) -> list[Buffer]:
+        """Return the allocations of launches that are still in use, such as cached workspaces."""
+        with _lock:
+            return [buffer for buffer in self._allocations if not buffer.is_dead()]
 
     def begin_launch(self) -> None:
         """Forget what earlier launches freed; what still lives, such as a cached workspace, stays watched."""

@@ -1,7 +1,7 @@
 """Run the fixed launch and candidates of one case on one input set."""
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
@@ -24,10 +24,12 @@ from pytest_kernelqual.model.outcome import Outcome, Phase
 from pytest_kernelqual.model.spec import KernelSpec
 from pytest_kernelqual.on_device.compare import mismatches, same, unwritten, written_outside
 from pytest_kernelqual.on_device.environment import Device
+from pytest_kernelqual.on_device.guards import Buffer
 from pytest_kernelqual.on_device.inputs import SeededInputs
 from pytest_kernelqual.on_device.loader import user_traceback
 from pytest_kernelqual.on_device.memory import PATTERN_A, PATTERN_B, Memory
 from pytest_kernelqual.on_device.outputs import Output, collect, digest, to_messages
+from pytest_kernelqual.on_device.survivors import Survivors
 from pytest_kernelqual.on_device.wording import first_line, in_words, mismatch_in_words
 
 OnProgress = Callable[[Phase, int], None]
@@ -65,6 +67,7 @@ class OpenCase:
         device: Device,
         repeats: int,
         on_progress: OnProgress,
+        survivors: Sequence[Buffer] = (),
     ) -> None:
         """Prepare; nothing is built before `open`.
 
@@ -74,6 +77,7 @@ class OpenCase:
             stream: Names the seed; equal streams give equal input bytes everywhere.
             device: What to run on.
             repeats: Launches of each candidate, alternating between the two poison patterns; at least 2.
+            survivors: What launches of earlier cases left alive.
             on_progress: Told the phase and the number of finished launches whenever a phase begins.
         """
         self.spec = spec
@@ -81,12 +85,13 @@ class OpenCase:
         self.device = device
         self._repeats = repeats
         self._on_progress = on_progress
-        self._memory = Memory(device.torch_device)
+        self.memory = Memory(device.torch_device, survivors=survivors)
+        self._survivors = Survivors()
         self.inputs = SeededInputs(
             stream=stream,
             device=device.torch_device,
             interpreted=device.interpreted,
-            allocate=self._memory.allocate,
+            allocate=self.memory.allocate,
         )
         self._launch: Callable[..., Any] = _never
         self.takes_config = False
@@ -116,6 +121,9 @@ class OpenCase:
                     )
                 )
                 self._fixed = first
+                if outcome == "qualified":
+                    self.inputs.restore()  # lets gradients go, which outlive a launch and are outputs
+                    self._survivors.settle(self.memory.survivors(), lambda: self._gives_again(first))
                 return Opened(
                     outcome=outcome,
                     reason=reason,
@@ -217,10 +225,11 @@ class OpenCase:
         """Launch once on fresh inputs, in poisoned memory, and collect what came out."""
         with self._failures():
             self.inputs.restore()
-            self._memory.begin_launch()
+            self._survivors.prepare()
+            self.memory.begin_launch()
             self._enter("run")
             with self.observed(config) as launches:
-                with self._memory.poisoned(pattern):
+                with self.memory.poisoned(pattern):
                     returned = self._launch(config) if self.takes_config else self._launch()
                 self.device.synchronize()
             if self.spec.kernel is not None:
@@ -235,9 +244,18 @@ class OpenCase:
             )
             return _Run(outputs, launches.launches, changed)
 
+    def _gives_again(self, first: _Run) -> bool:
+        """Tell whether the fixed launch gives the same bytes again; one that fails does not."""
+        try:
+            return same(first.outputs, self._execute(None, PATTERN_A).outputs)
+        except _LaunchFailed as failed:
+            if failed.fatal:
+                raise
+            return False
+
     def _check_damage(self, undeclared: frozenset[str]) -> None:
         """End the launch when guard bytes, or inputs that the fixed launch leaves alone, have changed."""
-        damage = [str(item) for item in self._memory.damage()]
+        damage = [str(item) for item in self.memory.damage()]
         damage += [f"input {name} was changed, which the fixed launch leaves alone" for name in sorted(undeclared)]
         if damage:
             raise _LaunchFailed("out_of_bounds_write", damage[0], {"damage": damage})

@@ -87,7 +87,9 @@ class Server:
 
     def _open(self, request: Open) -> Opened:
         self._comparison = None
-        self.open_case = None  # frees the memory of the previous case first
+        # What its launches left alive may be found by the next ones; all else of the previous case is freed first.
+        survivors = self.open_case.memory.survivors() if self.open_case is not None else []
+        self.open_case = None
         spec = self._loader.find(request.path, request.spec)
         _, repeats = self._settings.effort(self.device.kind, spec.seeds, spec.repeats)
         self._spec = spec
@@ -99,6 +101,7 @@ class Server:
             device=self.device,
             repeats=repeats,
             on_progress=self._progress,
+            survivors=survivors,
         )
         return self.open_case.open_for_timing() if request.for_timing else self.open_case.open()
 

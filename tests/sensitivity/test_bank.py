@@ -39,6 +39,21 @@ EXPECTED = {
     ("scales", "n256"): {"BLOCK=32": "qualified", "BLOCK=64": "qualified", "BLOCK=128": "mismatch structural"},
     ("dirty_workspace", "n256"): {"BLOCK=64": "nondeterministic"},
     ("gradients", "n100"): {"FACTOR=2.0": "qualified", "FACTOR=2.5": "mismatch structural"},
+    ("cached_buffers", "n301"): {
+        "FAULT=none": "qualified",
+        "FAULT=every_other_program": "mismatch structural",
+        "FAULT=mask_one_too_short": "mismatch structural",
+    },
+    ("cached_buffers", "n302"): {
+        "FAULT=none": "qualified",
+        "FAULT=every_other_program": "mismatch structural",
+        "FAULT=mask_one_too_short": "mismatch structural",
+    },
+    ("cached_tables", "n301"): {
+        "FAULT=none": "qualified",
+        "FAULT=spoils_table": "qualified",
+        "FAULT=none_again": "qualified",
+    },
     ("remembered", "n301"): {"BLOCK=32": "not_run", "BLOCK=128": "not_run"},
     ("answers", "n40"): {
         "FAULT=none": "qualified",

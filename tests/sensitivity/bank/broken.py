@@ -152,6 +152,35 @@ class Double(torch.autograd.Function):
         return out
 
 
+_outputs = {}
+
+
+def copy_into_cached(x):
+    """Return a copy of x in a buffer that is kept from call to call, as many a workspace is."""
+    if x.shape not in _outputs:
+        _outputs[x.shape] = torch.empty_like(x)
+    y = _outputs[x.shape]
+    n = x.numel()
+    _copy[lambda meta: (triton.cdiv(n, meta["BLOCK"]),)](x, y, n, BLOCK=64, FAULT="none")
+    return y
+
+
+_tables = {}
+
+
+def scaled_by_cached_table(x, config=None):
+    """Return x times a table that the first call computes and all others find."""
+    if x.shape not in _tables:
+        table = torch.empty_like(x)
+        table.copy_(torch.arange(x.numel(), device=x.device))
+        _tables[x.shape] = table
+    y = torch.empty_like(x)
+    torch.mul(x, _tables[x.shape], out=y)
+    if config and config["FAULT"] == "spoils_table":
+        _tables[x.shape].zero_()
+    return y
+
+
 _memory = {}
 
 

@@ -11,10 +11,12 @@ from broken import (
     _matmul,
     _scaled,
     copy,
+    copy_into_cached,
     copy_rows,
     matmul,
     remembered_copy,
     scaled,
+    scaled_by_cached_table,
     total_with_dirty_workspace,
 )
 
@@ -93,6 +95,24 @@ def gradients(case, seeded):
         return y
 
     return launch
+
+
+@kernel_spec(
+    kernel=_copy,
+    candidates=grid(FAULT=["none", "every_other_program", "mask_one_too_short"]),
+    cases=[Case(n=301), Case(n=302)],
+)
+def cached_buffers(case, seeded):
+    """A buffer that is kept still holds the fixed launch's result: what a candidate leaves out must show."""
+    x = seeded.normal((case.n,), name="x")
+    return lambda: copy_into_cached(x)
+
+
+@kernel_spec(candidates=grid(FAULT=["none", "spoils_table", "none_again"]), cases=[Case(n=301)])
+def cached_tables(case, seeded):
+    """A table that is kept is no scratch: each launch finds it as the fixed launch left it."""
+    x = seeded.normal((case.n,), name="x")
+    return lambda config: scaled_by_cached_table(x, config)
 
 
 @kernel_spec(kernel=_copy, candidates=grid(BLOCK=[32, 128]), cases=[Case(n=301)])
