@@ -50,7 +50,7 @@ TESTS = """
             ("qualified", "interpreted", "BLOCK=32"), ("qualified", "interpreted", "BLOCK=128"),
         ]
         output, = fixed_launch()
-        assert (output.name, output.shape, output.dtype, len(output.data)) == ("return", [n], "float32", 4 * n)
+        assert (output.name, output.shape, output.dtype, len(output.data)) == ("return", (n,), "float32", 4 * n)
         x, = seeded.inputs
         assert (seeded.seed, x.name, x.shape, x.dtype, x.strides) == (3, "x", [n], "float32", [1])
         assert x.digest.startswith("sha256:")

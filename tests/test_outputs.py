@@ -203,7 +203,7 @@ def test_digest_tells_every_part() -> None:
 def test_messages_carry_the_bytes() -> None:
     """Fixtures of hand-written tests see what was compared."""
     first, second, third = to_messages(collect((X.t(), 7, "")))
-    assert (first.name, first.shape, first.dtype) == ("return[0]", [3, 2], "float32")
+    assert (first.name, first.shape, first.dtype) == ("return[0]", (3, 2), "float32")
     assert first.data == X.t().contiguous().numpy().tobytes()
     assert (second.dtype, second.data, third.data) == ("Python int", b"7", b"")
 

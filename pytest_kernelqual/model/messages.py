@@ -179,7 +179,7 @@ class OutputBytes(Struct, frozen=True, kw_only=True):
     """The addressable bytes of one output, in row-major order."""
 
     name: str
-    shape: list[int]
+    shape: tuple[int, ...]
     dtype: str
     data: bytes
 

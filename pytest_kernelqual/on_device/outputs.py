@@ -100,7 +100,7 @@ def to_messages(outputs: list[Output]) -> list[OutputBytes]:
     return [
         OutputBytes(
             name=output.name,
-            shape=list(output.shape),
+            shape=output.shape,
             dtype=output.dtype,
             data=ctypes.string_at(host.data_ptr(), host.numel()) if host.numel() else b"",
         )

@@ -354,14 +354,13 @@ class OpenCase:
         if isinstance(error, UnprovedLaunchError | KernelqualError):
             return _LaunchFailed("not_run", str(error), {})
         traceback = {"traceback": user_traceback(error)}
-        if isinstance(error, MemoryError | torch.OutOfMemoryError):
+        told = classify(error, self._phase)
+        if isinstance(error, torch.OutOfMemoryError):
             self.device.release_memory()
-            return _LaunchFailed("not_run", f"out of memory: {first_line(error)}", {})
-        if self._phase == "inputs":
+        if self._phase == "inputs" and (told is None or told[0] != "not_run"):
             return _LaunchFailed(
                 "not_run", f"the builder raised {type(error).__name__}: {first_line(error)}", traceback
             )
-        told = classify(error, self._phase)
         if told is not None:
             return _LaunchFailed(told[0], told[1], told[2], fatal=told[0] == "fault")
         return _LaunchFailed(
