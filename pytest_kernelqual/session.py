@@ -242,7 +242,7 @@ class CaseSession:
         made = [item for seed in sorted(self._opened) for item in self._opened[seed].inputs]
         if not made:
             return None
-        lines = "\n".join(f"{item.name} {item.shape} {item.dtype} {item.strides} {item.digest}" for item in made)
+        lines = "\n".join(f"{item.name} {[*item.shape]} {item.dtype} {[*item.strides]} {item.digest}" for item in made)
         return f"sha256:{sha256(lines.encode()).hexdigest()}"
 
 

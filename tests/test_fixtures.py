@@ -52,7 +52,7 @@ TESTS = """
         output, = fixed_launch()
         assert (output.name, output.shape, output.dtype, len(output.data)) == ("return", (n,), "float32", 4 * n)
         x, = seeded.inputs
-        assert (seeded.seed, x.name, x.shape, x.dtype, x.strides) == (3, "x", [n], "float32", [1])
+        assert (seeded.seed, x.name, x.shape, x.dtype, x.strides) == (3, "x", (n,), "float32", (1,))
         assert x.digest.startswith("sha256:")
         assert not {"torch", "triton", "ops", "qual_ops"} & sys.modules.keys()
 

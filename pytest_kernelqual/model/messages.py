@@ -141,9 +141,9 @@ class InputInfo(Struct, frozen=True, kw_only=True):
     """One tensor that the builder made."""
 
     name: str
-    shape: list[int]
+    shape: tuple[int, ...]
     dtype: str
-    strides: list[int]
+    strides: tuple[int, ...]
     digest: str
 
 

@@ -245,9 +245,9 @@ class SeededInputs:
         self._described = self._described or [
             InputInfo(
                 name=item.name,
-                shape=list(item.pristine.shape),
+                shape=tuple(item.pristine.shape),
                 dtype=_type_name(item.pristine),
-                strides=list(item.pristine.stride()),
+                strides=tuple(item.pristine.stride()),
                 digest=digest(item.pristine),
             )
             for item in self._inputs
