@@ -23,6 +23,8 @@ SHIPPED_SCHEMA = json.loads((HERE.parent / "pytest_kernelqual" / "report" / SCHE
 JENKINS = xmlschema.XMLSchema(HERE / "junit-xunit2.xsd")
 REPORT = "qualified-configurations.json"
 JOURNAL = f"{REPORT}.journal"
+# What an earlier run may have left in the place of the report.
+EARLIER = '{"schema": "kernelqual/qualified-configurations/0"}'
 LIMIT_S = 300.0
 
 STUB = ("-p", "stub_device", "-p", "pytest_kernelqual.plugin")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from acceptance import (
+    EARLIER,
     JOURNAL,
     REPORT,
     STUB,
@@ -127,13 +128,13 @@ def test_interrupt_during_collection_is_no_complete_run(tmp_path: Path) -> None:
 def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Kill a run, under which the device process hangs, and return its folder; the device process must be gone too."""
     folder = suite(tmp_path_factory.mktemp("killed"), SPECS)
-    (folder / REPORT).write_text("earlier")
+    (folder / REPORT).write_text(EARLIER)
     running = start(folder, *STUB)
     wait_until((folder / "started").exists, "the candidate did not start")
     assert len(of_session(folder)) == 2
     running.kill()
     finish(running, folder)
-    assert (folder / REPORT).read_text() == "earlier"
+    assert (folder / REPORT).read_text() == EARLIER
     return folder
 
 

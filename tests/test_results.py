@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from acceptance import (
+    EARLIER,
     JOURNAL,
     REPORT,
     STUB,
@@ -144,13 +145,13 @@ def pytest_sessionfinish():
 def test_no_room_for_the_report(tmp_path: Path) -> None:
     """Files that cannot grow, as on a full disk: the session fails, and an earlier report is left as it was."""
     folder = suite(tmp_path, SPECS)
-    (folder / REPORT).write_text("earlier")
+    (folder / REPORT).write_text(EARLIER)
     conftest(folder, FILE_SIZE_LIMIT.format(lifted=False))
     ended = stub(folder)
     told = session_failure(ended)
     assert f"cannot write '{folder / REPORT}': File too large" in told
     assert f"kernelqual recover {folder / JOURNAL}" in told
-    assert (folder / REPORT).read_text() == "earlier"
+    assert (folder / REPORT).read_text() == EARLIER
     assert not list(folder.glob(".kernelqual-*"))
 
 
@@ -310,9 +311,9 @@ def test_nothing_selected_is_nothing_complete(tmp_path: Path) -> None:
 def test_run_that_does_nothing_leaves_the_report_alone(tmp_path: Path, argument: str, code: int) -> None:
     """A usage error and `--collect-only` write nothing, not even a journal."""
     folder = suite(tmp_path, SPECS)
-    (folder / REPORT).write_text("earlier")
+    (folder / REPORT).write_text(EARLIER)
     assert stub(folder, argument).code == code
-    assert (folder / REPORT).read_text() == "earlier"
+    assert (folder / REPORT).read_text() == EARLIER
     assert not (folder / JOURNAL).exists()
 
 

@@ -1,5 +1,6 @@
 """Memory for inputs and launches: guarded on both sides, and full of a known pattern until somebody writes it."""
 
+import gc
 import math
 import os
 import sys
@@ -112,6 +113,8 @@ class Memory:
     def survivors(self) -> list[Buffer]:
         """Return the allocations of launches that are still in use, such as cached workspaces."""
         with _lock:
+            if any(not buffer.is_dead() for buffer in self._allocations):
+                gc.collect()  # what only a cycle keeps, such as the frames of an exception, is in nobody's use
             return [buffer for buffer in self._allocations if not buffer.is_dead()]
 
     def begin_launch(self) -> None:

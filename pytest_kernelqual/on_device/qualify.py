@@ -121,6 +121,7 @@ class OpenCase:
                     )
                 )
                 self._fixed = first
+                launches = self._launched
                 if outcome == "qualified":
                     self.inputs.restore()  # lets gradients go, which outlive a launch and are outputs
                     self._survivors.settle(self.memory.survivors(), lambda: self._gives_again(first))
@@ -130,7 +131,7 @@ class OpenCase:
                     config=first.launches[0].config if first.launches else {},
                     output=digest(first.outputs),
                     inputs=self.inputs.descriptions(),
-                    launches=self._launched,
+                    launches=launches,
                 )
         except _LaunchFailed as failed:
             return Opened(
