@@ -12,6 +12,7 @@ from pytest_kernelqual.committed.store import UpdateReport
 from pytest_kernelqual.errors import DeviceProcessError, DocumentError, KernelqualError, SettingsError
 from pytest_kernelqual.hooks.benchmark import Benchmarks
 from pytest_kernelqual.hooks.item_report import detach, why
+from pytest_kernelqual.hooks.junit_log import close_testcases, junit_log
 from pytest_kernelqual.hooks.refreshing import over_budget, uncollected, untimed, write_proposals
 from pytest_kernelqual.hooks.run import Run
 from pytest_kernelqual.hooks.signals import SIGTERM_TEXT, Signals
@@ -47,6 +48,7 @@ class Results:
         self._failed: dict[str, str] = {}
         """What failed by pytest's own account, and why."""
         self._running: dict[tuple[str, Any], pytest.TestReport] = {}
+        self._reported: set[str] = set()
         """Setup reports of items that have not ended, by node id and worker."""
         self._notes: list[str] = []
         """What makes the report incomplete."""
@@ -104,13 +106,14 @@ class Results:
         if report.nodeid != SESSION_NODEID:
             self._take(report)
         case = self._finished.get(report.nodeid)
-        log = _junit_log(self._config)
+        log = junit_log(self._config)
         if case is not None and log is not None and log.family == "xunit1" and report.when != "setup":
             report.user_properties.extend(case_properties(case))
         yield
         running = report.nodeid, getattr(report, "node", None)
         if report.when == "setup":
             self._running[running] = report
+            self._reported.add(report.nodeid)
         elif report.when in ("teardown", _CRASH):
             self._running.pop(running, None)
         if report.when == _CRASH and log is not None:
@@ -181,26 +184,12 @@ class Results:
         collecting_ended = self._document is None and exitstatus != pytest.ExitCode.USAGE_ERROR
         if collecting_ended and not self._config.option.collectonly:
             self._finish(session, cut_short=True)
-        log = _junit_log(self._config)
+        log = junit_log(self._config)
         if log is not None and self._document is not None:
-            self._close_testcases(log, self._document)
+            close_testcases(log, self._document, self._running, self._reported, "; ".join(self._notes))
             for name, value in suite_properties(self._document):
                 if log.family != "xunit1" or not name.startswith(PER_CASE):
                     log.add_global_property(name, value)
-
-    def _close_testcases(self, log: Any, document: Document) -> None:
-        """Fail the test cases of items that were cut short; pytest leaves them nameless, which is no valid JUnit."""
-        cases = {case.nodeid: case for kernel in document.kernels for case in kernel.cases}
-        for (nodeid, node), began in self._running.items():
-            report = pytest.TestReport(nodeid, began.location, {}, "failed", "; ".join(self._notes), "call")
-            if node is not None:
-                report.node = node  # type: ignore[attr-defined]  # by which the writer tells workers apart
-            if nodeid in cases and log.family == "xunit1":
-                report.user_properties.extend(case_properties(cases[nodeid]))
-            reporter = log.node_reporter(report)
-            reporter.record_testreport(report)
-            reporter.append_failure(report)
-            log.finalize(report)
 
     def pytest_terminal_summary(self, terminalreporter: Any) -> None:
         """Print the summary of the report."""
@@ -386,10 +375,3 @@ def _ending(error: BaseException) -> str:
 
 def _controls_workers(config: pytest.Config) -> bool:
     return config.pluginmanager.hasplugin("dsession")
-
-
-def _junit_log(config: pytest.Config) -> Any:
-    """Return pytest's JUnit writer, or None without --junitxml."""
-    from _pytest.junitxml import xml_key  # noqa: PLC0415 - private, and needed by this function alone
-
-    return config.stash.get(xml_key, None)
