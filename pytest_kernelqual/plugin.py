@@ -91,7 +91,8 @@ def pytest_load_initial_conftests(early_config: pytest.Config, args: list[str]) 
         if not paths:
             raise pytest.UsageError(
                 f"--kernelqual: none of kernelqual_paths ({' '.join(wanted)}) exists in {root}; "
-                "give a path or set the ini value"
+                "give a path or set the ini value (or write options with '=', as in --kernelqual-json=PATH: "
+                "pytest takes a path that stands alone for where the root folder is)"
             )
         args[:0] = paths
         known.file_or_dir.extend(paths)

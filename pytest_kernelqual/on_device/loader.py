@@ -1,5 +1,6 @@
 """Import spec files as pytest would, and describe what they declare."""
 
+import gc
 import importlib
 import importlib.util
 import sys
@@ -72,6 +73,7 @@ class Loader:
     def _module(self, path: str) -> ModuleType:
         if path not in self._modules:
             self._modules[path] = import_file(Path(path), self._settings)
+            gc.freeze()  # modules stay; a collection that need not look at them costs next to nothing
         return self._modules[path]
 
     def _describe_spec(self, spec: KernelSpec, module: ModuleType) -> SpecInfo:
