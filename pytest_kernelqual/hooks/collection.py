@@ -13,7 +13,7 @@ from pytest_kernelqual.errors import KernelqualError
 from pytest_kernelqual.hooks.committed import CommittedConfigs, CommittedTests, KeyTarget, is_committed_file
 from pytest_kernelqual.hooks.fixtures import Declaration, Qualification
 from pytest_kernelqual.hooks.planning import PROBLEM, make_plan, narrowed_by
-from pytest_kernelqual.hooks.run import TARGET, Declared, Run, Target
+from pytest_kernelqual.hooks.run import TARGET, Declared, Run, Target, controls_workers
 from pytest_kernelqual.hooks.spec_files import is_spec_file
 from pytest_kernelqual.model.messages import MarkInfo, SpecInfo
 from pytest_kernelqual.model.spec import KernelSpec
@@ -176,7 +176,7 @@ class Collection:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Write down what is to be run, in declared order."""
-        if self._config.option.collectonly or _controls_workers(self._config):
+        if self._config.option.collectonly or controls_workers(self._config):
             return
         because = narrowed_by(
             self._config,
@@ -189,7 +189,7 @@ class Collection:
 
     def pytest_report_collectionfinish(self, items: list[pytest.Item]) -> str | None:
         """Say what the kernels will run on."""
-        if not items or _controls_workers(self._config) or self._config.option.collectonly:
+        if not items or controls_workers(self._config) or self._config.option.collectonly:
             return None
         try:
             kind = self._run.device.hello().kind
@@ -294,7 +294,3 @@ def _placed(path: str, line: int, name: str) -> Callable[..., None]:
 
     here.__code__ = here.__code__.replace(co_filename=path, co_firstlineno=line, co_name=name)
     return here
-
-
-def _controls_workers(config: pytest.Config) -> bool:
-    return config.pluginmanager.hasplugin("dsession")

@@ -14,7 +14,7 @@ from pytest_kernelqual.hooks.benchmark import Benchmarks
 from pytest_kernelqual.hooks.item_report import detach, why
 from pytest_kernelqual.hooks.junit_log import close_testcases, junit_log
 from pytest_kernelqual.hooks.refreshing import over_budget, uncollected, untimed, write_proposals
-from pytest_kernelqual.hooks.run import Run
+from pytest_kernelqual.hooks.run import Run, controls_workers
 from pytest_kernelqual.hooks.signals import SIGTERM_TEXT, Signals
 from pytest_kernelqual.model.record import CaseRecord, CommittedRecord, Document, Environment, KernelRecord
 from pytest_kernelqual.report.document import build, encode, write
@@ -65,7 +65,7 @@ class Results:
                 self._signals.install()
                 self._folder = SessionFolder(self._run.journal_folder)
             kind = "interpreter"
-            if not (_controls_workers(self._config) and self._run.settings.device == "interpreter"):
+            if not (controls_workers(self._config) and self._run.settings.device == "interpreter"):
                 kind = self._run.device.hello().kind
             if self._run.settings.update and kind == "interpreter":
                 raise SettingsError(
@@ -371,7 +371,3 @@ def _ending(error: BaseException) -> str:
     if isinstance(error, pytest.exit.Exception):
         return f"pytest.exit: {error.msg}"
     return f"the run was ended by {type(error).__name__}: {error}"
-
-
-def _controls_workers(config: pytest.Config) -> bool:
-    return config.pluginmanager.hasplugin("dsession")

@@ -237,5 +237,10 @@ def committed_device(descriptor: DeviceDescriptor) -> CommittedDevice:
     )
 
 
+def controls_workers(config: pytest.Config) -> bool:
+    """Tell whether pytest-xdist's workers run the items, and this process none."""
+    return config.pluginmanager.hasplugin("dsession")
+
+
 RUN = pytest.StashKey[Run]()
 TARGET = pytest.StashKey[Target]()

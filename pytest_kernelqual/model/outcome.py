@@ -1,4 +1,4 @@
-"""Names of outcomes and grades of evidence; DESIGN of the reports, not decisions."""
+"""Names of outcomes and grades of evidence."""
 
 from typing import Literal, get_args
 
