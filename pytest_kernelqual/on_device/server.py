@@ -88,10 +88,7 @@ class Server:
     def _open(self, request: Open) -> Opened:
         self._comparison = None
         # What its launches left alive may be found by the next ones; all else of the previous case is freed first.
-        survivors = []
-        if self.open_case is not None:
-            self.open_case.last_error = None  # its frames hold tensors
-            survivors = self.open_case.memory.survivors()
+        survivors = self.open_case.close() if self.open_case is not None else []
         self.open_case = None
         spec = self._loader.find(request.path, request.spec)
         _, repeats = self._settings.effort(self.device.kind, spec.seeds, spec.repeats)

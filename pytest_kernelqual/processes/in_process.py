@@ -39,7 +39,7 @@ class InProcessDevice:
     def last_error(self) -> BaseException | None:
         """Return the exception of the last builder or launch that raised, with its frames."""
         opened = self._server[0].open_case if self._server is not None else None
-        return opened.last_error if opened is not None else None
+        return opened.executor.last_error if opened is not None else None
 
     def hello(self) -> Hello:
         """Choose the interpreter and return it."""

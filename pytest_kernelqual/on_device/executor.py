@@ -1,0 +1,194 @@
+"""Execution of one case on one input set: build its inputs once, then launch it as often as asked, each time afresh."""
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, NamedTuple
+
+from pytest_kernelqual.errors import InputError, KernelqualError
+from pytest_kernelqual.launch import Launch, Launches, observed, pinned
+from pytest_kernelqual.model.case import Case
+from pytest_kernelqual.model.config import Config
+from pytest_kernelqual.model.outcome import Phase
+from pytest_kernelqual.model.spec import KernelSpec
+from pytest_kernelqual.on_device.environment import Device
+from pytest_kernelqual.on_device.failed import LaunchFailed, failed_launch
+from pytest_kernelqual.on_device.guards import Buffer
+from pytest_kernelqual.on_device.inputs import SeededInputs
+from pytest_kernelqual.on_device.memory import Memory
+from pytest_kernelqual.on_device.outputs import Output, collect
+from pytest_kernelqual.on_device.survivors import Survivors
+
+OnProgress = Callable[[Phase, int], None]
+
+
+class Run(NamedTuple):
+    """One launch that ended well."""
+
+    outputs: list[Output]
+    launches: list[Launch]
+    changed: frozenset[str]
+    """Names of the inputs that the launch changed."""
+
+
+class Executor:
+    """Launch a case under any config; what goes wrong is a `LaunchFailed`."""
+
+    def __init__(
+        self,
+        spec: KernelSpec,
+        case: Case,
+        *,
+        stream: str,
+        device: Device,
+        on_progress: OnProgress,
+        survivors: Sequence[Buffer] = (),
+    ) -> None:
+        """Prepare; nothing is built before `build`.
+
+        Args:
+            spec: What to launch.
+            case: Its workload.
+            stream: Names the seed; equal streams give equal input bytes everywhere.
+            device: What to run on.
+            on_progress: Told the phase and the number of finished launches whenever a phase begins.
+            survivors: What launches of earlier cases left alive.
+        """
+        self.spec = spec
+        self.case = case
+        self.device = device
+        self._on_progress = on_progress
+        self.memory = Memory(device.torch_device, survivors=survivors)
+        self._survivors = Survivors()
+        self.inputs = SeededInputs(
+            stream=stream,
+            device=device.torch_device,
+            interpreted=device.interpreted,
+            allocate=self.memory.allocate,
+        )
+        self._launch: Callable[..., Any] = _never
+        self.takes_config = False
+        self.phase: Phase = "inputs"
+        self.launched = 0
+        """Finished launches, of the candidate where one is tried."""
+        self.mutated: frozenset[str] = frozenset()
+        """Names of the inputs that the fixed launch changes; a candidate may change no others."""
+        self.last_error: BaseException | None = None
+
+    def build(self) -> None:
+        """Build the inputs and the launch."""
+        self.enter("inputs")
+        with self.failures():
+            launch = self.spec.builder(self.case, self.inputs)
+            if not callable(launch):
+                raise InputError(
+                    f"the builder returned {type(launch).__name__}, not a launch; "
+                    "end it with `return lambda: my_op(...)`"
+                )
+            self.takes_config = _takes_config(launch)
+            if self.spec.kernel is None and not self.takes_config:
+                raise InputError(
+                    "without kernel= the launch must take the config: `return lambda config: my_op(..., config)`"
+                )
+            self._launch = launch
+            self.inputs.freeze(launch)
+
+    def execute(self, config: Config | None, pattern: int) -> Run:
+        """Launch once on fresh inputs, in memory poisoned by the pattern, and collect what came out.
+
+        None is the fixed launch.
+        """
+        with self.failures():
+            self.inputs.restore()
+            self._survivors.prepare()
+            self.memory.begin_launch()
+            self.enter("run")
+            with self.observed(config) as launches:
+                with self.memory.poisoned(pattern):
+                    returned = self._launch(config) if self.takes_config else self._launch()
+                self.device.synchronize()
+            if self.spec.kernel is not None:
+                launches.prove()
+            self.launched += 1
+            changed = frozenset(item.name for item in self.inputs.changed())
+            self._check_damage(changed - self.mutated if config is not None else frozenset())
+            outputs = collect(
+                returned,
+                [(item.name, item.tensor) for item in self.inputs.tensors if item.name in changed | self.mutated],
+                [(item.name, item.tensor.grad) for item in self.inputs.tensors if item.tensor.grad is not None],
+            )
+            return Run(outputs, launches.launches, changed)
+
+    def settle(self, unchanged: Callable[[], bool]) -> None:
+        """Tell scratch from constants in what the fixed launch left alive.
+
+        Args:
+            unchanged: Launches it once more, and tells whether it gave the same bytes as before.
+        """
+        self.inputs.restore()  # lets gradients go, which outlive a launch and are outputs
+        self._survivors.settle(self.memory.survivors(), unchanged)
+
+    def observed(self, config: Config | None) -> AbstractContextManager[Launches]:
+        """Return the context in which launches take the config; None is the fixed launch."""
+        if self.spec.kernel is None:
+            return _pinned(Launches(kernel="", config=config))
+        return observed(
+            self.spec.kernel,
+            config,
+            fixed=self.spec.fixed,
+            force=not self.takes_config,
+            grid=self.spec.grid,
+            grid_independent=self.spec.grid_independent,
+            on_phase=self.enter,
+        )
+
+    def enter(self, phase: Phase) -> None:
+        """Begin a phase, which has a time limit of its own."""
+        self.phase = phase
+        self._on_progress(phase, self.launched)
+
+    @contextmanager
+    def failures(self) -> Iterator[None]:
+        """Turn whatever a builder or launch raises into a `LaunchFailed`."""
+        try:
+            yield
+        except LaunchFailed:
+            raise
+        except Exception as error:
+            if self.device.interpreted:  # its frames hold tensors, and a device has no memory to spare
+                self.last_error = error
+            raise failed_launch(error, self.phase, self.device) from error
+
+    def _check_damage(self, undeclared: frozenset[str]) -> None:
+        """End the launch when guard bytes, or inputs that the fixed launch leaves alone, have changed."""
+        damage = [str(item) for item in self.memory.damage()]
+        damage += [f"input {name} was changed, which the fixed launch leaves alone" for name in sorted(undeclared)]
+        if damage:
+            raise LaunchFailed("out_of_bounds_write", damage[0], {"damage": damage})
+
+
+@contextmanager
+def _pinned(launches: Launches) -> Iterator[Launches]:
+    with pinned():
+        yield launches
+
+
+def _takes_config(launch: Callable[..., Any]) -> bool:
+    """Tell whether the launch takes the config as its argument; InputError for any other signature."""
+    try:
+        parameters = list(inspect.signature(launch).parameters.values())
+    except (TypeError, ValueError):  # a builtin without a signature
+        return False
+    required = [
+        item
+        for item in parameters
+        if item.default is item.empty and item.kind not in (item.VAR_POSITIONAL, item.VAR_KEYWORD)
+    ]
+    if len(required) > 1 or any(item.kind is item.KEYWORD_ONLY for item in required):
+        names = ", ".join(item.name for item in required)
+        raise InputError(f"the launch takes ({names}); it must take nothing or the config alone")
+    return bool(required) or any(item.name == "config" for item in parameters)
+
+
+def _never() -> None:
+    raise KernelqualError("launched before the case was built; this is a fault of the tool")

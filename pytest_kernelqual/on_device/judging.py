@@ -1,0 +1,65 @@
+"""What launches of one input set showed, turned into an outcome."""
+
+from typing import Any, NamedTuple
+
+from pytest_kernelqual.judge.baseline import FixedFacts, judge_fixed
+from pytest_kernelqual.judge.candidate import CandidateFacts, judge_candidate
+from pytest_kernelqual.model.outcome import Outcome
+from pytest_kernelqual.on_device.compare import mismatches, same, unwritten, written_outside
+from pytest_kernelqual.on_device.executor import Run
+from pytest_kernelqual.on_device.failed import LaunchFailed
+from pytest_kernelqual.on_device.memory import PATTERN_A, PATTERN_B
+from pytest_kernelqual.on_device.wording import in_words, mismatch_in_words
+
+
+class Judged(NamedTuple):
+    """What a candidate's launches on one input set came to."""
+
+    outcome: Outcome
+    reason: str
+    detail: dict[str, Any]
+
+
+def judge_fixed_runs(first: Run, again: Run, other: Run) -> tuple[Outcome, str]:
+    """Judge the fixed launch by two runs under the first pattern and one under the second."""
+    return judge_fixed(
+        FixedFacts(
+            same_under_one_poison=same(first.outputs, again.outputs),
+            same_under_both_poisons=same(first.outputs, other.outputs),
+            surviving_poison=in_words(unwritten(first.outputs, other.outputs, PATTERN_A, PATTERN_B)),
+        )
+    )
+
+
+def compared(run: Run, fixed: Run, pattern: int) -> Run:
+    """Return a candidate's run; where its bytes are those of the fixed launch, its own copy of them is let go."""
+    if pattern == PATTERN_A:  # the fixed launch's kept outputs were made under it
+        _check_outside(written_outside(fixed.outputs, run.outputs, pattern))
+    return run._replace(outputs=fixed.outputs) if same(fixed.outputs, run.outputs) else run
+
+
+def judge_runs(runs: list[Run], fixed: Run) -> Judged:
+    """Judge a candidate by what `compared` returned, which alternates between the two patterns."""
+    equal = [run.outputs is fixed.outputs for run in runs]
+    under_a, under_b = runs[0::2], runs[1::2]
+    one_poison = all(_agree(group[0], run) for group in (under_a, under_b) for run in group[1:])
+    both_poisons = _agree(under_a[0], under_b[0])
+    survived = None
+    if not both_poisons:
+        survived = unwritten(under_a[0].outputs, under_b[0].outputs, PATTERN_A, PATTERN_B)
+    outcome, reason = judge_candidate(CandidateFacts(equal, one_poison, both_poisons, in_words(survived)))
+    if outcome == "qualified":
+        return Judged(outcome, reason, {})
+    found = mismatches(fixed.outputs, runs[equal.index(False)].outputs)
+    reason = "; ".join(filter(None, [reason, *(mismatch_in_words(item) for item in found[:1])]))
+    return Judged(outcome, reason, {"mismatches": found, "launches_differing": len(equal) - sum(equal)})
+
+
+def _check_outside(found: dict[str, Any] | None) -> None:
+    if found:
+        reason = f"{found['count']} bytes were written in the storage of {found['output']} outside what is returned"
+        raise LaunchFailed("out_of_bounds_write", f"{reason}, first at byte {found['first_byte']}", found)
+
+
+def _agree(one: Run, other: Run) -> bool:
+    return one.outputs is other.outputs or same(one.outputs, other.outputs)
