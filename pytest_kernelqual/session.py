@@ -3,7 +3,7 @@
 import re
 import time
 from hashlib import sha256
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from msgspec import structs
 
@@ -27,8 +27,13 @@ from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, FixedRec
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.processes.device import STARTING, Device, Limits
 
+# A candidate that faults is tried again, in new device processes, to tell a certainty from a chance.
+_MOST_ATTEMPTS = 3
+
 # Thread and memory addresses differ from run to run, and reports of equal runs are equal.
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
+
+_Told = TypeVar("_Told", Opened, Tried)
 
 
 class Listener(Protocol):
@@ -94,7 +99,7 @@ class CaseSession:
                 self._listener.progress(info.id, done + seed * len(todo), (last + 1) * len(todo))
                 if not self._open(seed):
                     break
-                tried.append(self._attempt(info))
+                tried.append(self._attempt(info, seed))
                 if seed == last or tried[-1].outcome in FINAL:
                     self._finish(info, tried)
         return self.record()
@@ -106,7 +111,7 @@ class CaseSession:
             if not self._open(seed):
                 tried.append(Tried(outcome="not_run", reason=self._no_baseline()))
                 break
-            tried.append(self._attempt(info))
+            tried.append(self._attempt(info, seed))
             if tried[-1].outcome in FINAL:
                 break
         record = combine(info, tried)
@@ -178,7 +183,7 @@ class CaseSession:
         except DeviceProcessError as death:
             self._lost()
             outcome, reason, detail = _told(death)
-            return Opened(outcome=outcome, reason=reason, detail=detail, launches=death.launches)
+            return _counted(Opened(outcome=outcome, reason=reason, detail=detail, launches=death.launches), "1 of 1")
         except KernelqualError as error:
             return Opened(outcome="not_run", reason=str(error))
         if not isinstance(reply, Opened):
@@ -187,7 +192,23 @@ class CaseSession:
             self._lost()
         return reply
 
-    def _attempt(self, info: CandidateInfo) -> Tried:
+    def _attempt(self, info: CandidateInfo, seed: int) -> Tried:
+        """Try a candidate on the open input set; one that faulted stays a fault, whatever further attempts give."""
+        patient_until = time.monotonic() + self._limits.run_s
+        first = last = self._try(info)
+        outcomes = [first.outcome]
+        while (
+            "fault" in outcomes
+            and last.outcome != "timeout"
+            and len(outcomes) < _MOST_ATTEMPTS
+            and time.monotonic() < patient_until
+            and self._open(seed)
+            and (last := self._try(info)).outcome != "not_run"
+        ):
+            outcomes.append(last.outcome)
+        return _counted(first, f"{outcomes.count(first.outcome)} of {len(outcomes)}")
+
+    def _try(self, info: CandidateInfo) -> Tried:
         try:
             reply = self._device.ask(Try(config=info.config), self._limits)
         except DeviceProcessError as death:
@@ -201,8 +222,6 @@ class CaseSession:
             raise KernelqualError(f"Try was answered by {type(reply).__name__}; this is a fault of the tool")
         if reply.fatal:
             self._lost()
-            detail = {**reply.detail, "attempts": "1 of 1", "launches_finished": reply.launches}
-            return structs.replace(reply, reason=f"{reply.reason} {_attempts(reply.launches)}", detail=detail)
         return reply
 
     def _lost(self) -> None:
@@ -252,11 +271,15 @@ def _told(death: DeviceProcessError) -> tuple[Outcome, str, dict[str, str | int]
         return "not_run", f"the device process did not start: {death.cause}", {"log": death.log}
     outcome: Outcome = "timeout" if death.timed_out else "fault"
     where = f" in phase {death.phase}" if not death.timed_out else ""
-    detail: dict[str, str | int] = {"attempts": "1 of 1", "launches_finished": death.launches}
-    if death.log:
-        detail["log"] = _ADDRESS.sub("0x...", death.log)
-    return outcome, f"{death.cause}{where} {_attempts(death.launches)}", detail
+    return outcome, f"{death.cause}{where}", {"log": _ADDRESS.sub("0x...", death.log)} if death.log else {}
 
 
-def _attempts(launches: int) -> str:
-    return f"(1 of 1 attempts, after {launches} finished launches)"
+def _counted(told: _Told, attempts: str) -> _Told:
+    """Return a fault or timeout with the number of attempts; anything else as it is."""
+    if told.outcome not in ("fault", "timeout"):
+        return told
+    finished = told.launches
+    reason = f"{told.reason} ({attempts} attempts, after {finished} finished launches)"
+    return structs.replace(
+        told, reason=reason, detail={**told.detail, "attempts": attempts, "launches_finished": finished}
+    )

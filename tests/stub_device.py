@@ -92,7 +92,7 @@ class StubServer:
                 raise AssertionError(f"the stub does not know {request}")
 
     def _try(self, steps: str) -> Tried:
-        self._send(Progress(phase="run"))
+        self._send(Progress(phase="compile" if steps.startswith("compile") else "run"))
         *before, last = steps.split()
         for step in before:
             _do(step)
@@ -125,12 +125,21 @@ def _do(step: str) -> None:
         case "meet":
             while not Path(value).exists():
                 time.sleep(0.01)
-        case "hang":
-            time.sleep(FOREVER_S)
+        case "compile" | "hang":
+            time.sleep(float(value or FOREVER_S))
         case "abort":
-            os.abort()
+            _abort(value)
         case "kill_owner":
             os.kill(os.getppid(), signal.SIGKILL)
             time.sleep(FOREVER_S)
         case _:
             raise ValueError(f"no step {step!r}")
+
+
+def _abort(once: str) -> None:
+    """Abort; where a file is named, only the first time."""
+    if once and Path(once).exists():
+        return
+    if once:
+        Path(once).touch()
+    os.abort()
