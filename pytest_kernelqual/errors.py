@@ -29,6 +29,10 @@ class UnmeasurableError(KernelqualError):
     """A launch cannot be timed; the message says why."""
 
 
+class DryRunError(KernelqualError):
+    """It cannot be told without running what production would launch."""
+
+
 class DocumentError(KernelqualError):
     """A report or journal file cannot be read, or does not say what it must."""
 

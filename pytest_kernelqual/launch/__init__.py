@@ -1,6 +1,8 @@
 """Force a config onto the launches of a Triton kernel, prove that they carried it, and name how a launch failed."""
 
+from pytest_kernelqual.launch.dry_run import DryLaunch, DryRun, Pointer, Specialisation, dry_run
 from pytest_kernelqual.launch.failures import classify
+from pytest_kernelqual.launch.fake_driver import fake_driver
 from pytest_kernelqual.launch.forcing import observed, pinned
 from pytest_kernelqual.launch.kernels import (
     KernelInfo,
@@ -13,12 +15,18 @@ from pytest_kernelqual.launch.kernels import (
 from pytest_kernelqual.launch.proof import Launch, Launches
 
 __all__ = [
+    "DryLaunch",
+    "DryRun",
     "KernelInfo",
     "Launch",
     "Launches",
+    "Pointer",
+    "Specialisation",
     "check_config",
     "classify",
     "describe_kernel",
+    "dry_run",
+    "fake_driver",
     "interpreted",
     "is_kernel",
     "kernel_function",

@@ -74,8 +74,8 @@ def observed(
 def pinned() -> Iterator[None]:
     """Pin every autotuned kernel that is launched inside the block to its first config, as beside a forced kernel."""
     with ExitStack() as undo:
-        for cls in _defining(Autotuner, "run"):
-            _patch(undo, cls, "run", _run_pinned)
+        for cls in defining(Autotuner, "run"):
+            patch(undo, cls, "run", _run_pinned)
         yield
 
 
@@ -132,23 +132,23 @@ class _Observation:
     def install(self, undo: ExitStack) -> None:
         """Patch Triton; `undo` takes it all back."""
         self.undo = undo
-        for cls in _defining(Autotuner, "run"):
-            _patch(undo, cls, "run", self._tuner_run())
-        for cls in _defining(Heuristics, "run"):
-            _patch(undo, cls, "run", self._heuristics_run(vars(cls)["run"]))
-        _patch(undo, self.jit, "run", self._jit_run(self.jit.run))
+        for cls in defining(Autotuner, "run"):
+            patch(undo, cls, "run", self._tuner_run())
+        for cls in defining(Heuristics, "run"):
+            patch(undo, cls, "run", self._heuristics_run(vars(cls)["run"]))
+        patch(undo, self.jit, "run", self._jit_run(self.jit.run))
         if self.interpreted:
             return
-        for cls in _defining(JITFunction, "_do_compile"):
-            _patch(undo, cls, "_do_compile", self._compile(vars(cls)["_do_compile"]))
-        _patch(undo, CompiledKernel, "launch_metadata", self._metadata(CompiledKernel.launch_metadata))
+        for cls in defining(JITFunction, "_do_compile"):
+            patch(undo, cls, "_do_compile", self._compile(vars(cls)["_do_compile"]))
+        patch(undo, CompiledKernel, "launch_metadata", self._metadata(CompiledKernel.launch_metadata))
         hook = knobs.runtime.launch_enter_hook
         if not isinstance(hook, knobs.HookChain):
             # Somebody put a plain function, or None, in the place of the chain.
             chain = knobs.HookChain()
             if hook is not None:
                 chain.add(hook)
-            _patch(undo, knobs.runtime, "launch_enter_hook", chain)
+            patch(undo, knobs.runtime, "launch_enter_hook", chain)
             hook = chain
         hook.add(self._entered)
         undo.callback(hook.remove, self._entered)
@@ -345,7 +345,7 @@ class _Observation:
         if id(tuner) not in self.tuners:
             self.tuners[id(tuner)] = tuner
             for name in ("nargs", "best_config"):
-                _patch(self.undo, tuner, name, vars(tuner).get(name))
+                patch(self.undo, tuner, name, vars(tuner).get(name))
 
 
 def _forced_value(frame: _Frame, name: str, compute: Callable[..., Any], value: Scalar) -> Callable[..., Any]:
@@ -356,7 +356,7 @@ def _forced_value(frame: _Frame, name: str, compute: Callable[..., Any], value: 
     return forced
 
 
-def _defining(base: type, name: str) -> list[type]:
+def defining(base: type, name: str) -> list[type]:
     """Return `base` and the subclasses of it that define `name` themselves."""
     found, todo = [], [base]
     while todo:
@@ -367,7 +367,7 @@ def _defining(base: type, name: str) -> list[type]:
     return found
 
 
-def _patch(undo: ExitStack, obj: Any, name: str, value: Any) -> None:
+def patch(undo: ExitStack, obj: Any, name: str, value: Any) -> None:
     """Set an attribute until `undo` is closed."""
     if name in vars(obj):
         undo.callback(setattr, obj, name, vars(obj)[name])

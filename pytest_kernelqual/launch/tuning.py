@@ -1,7 +1,8 @@
 """Autotuned kernels in the steady state of production: the config is chosen, its hook runs, nothing is benchmarked."""
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -18,6 +19,9 @@ _TOO_SLOW = (OutOfResources, CompileTimeAssertionFailure, PTXASError)
 
 # By autotuner and tuning key: the position of the first config that could be launched.
 _settled: WeakKeyDictionary[Any, dict[Any, int]] = WeakKeyDictionary()
+
+running_hooks: ContextVar[tuple[Callable[..., Any], ...]] = ContextVar("running_hooks", default=())
+"""Hooks of the autotuners' configs that the launch which is on its way has run."""
 
 
 def tuned_names(tuner: Any) -> set[str]:
@@ -52,11 +56,14 @@ def run_steadily(tuner: Any, chosen: triton.Config, args: Sequence[Any], keyword
     tuner.nargs = dict(zip(tuner.arg_names, args, strict=False))
     tuner.best_config = chosen
     values = chosen.all_kwargs()
+    outer = running_hooks.get()
     if chosen.pre_hook is not None:
         chosen.pre_hook({**tuner.nargs, **keywords, **values})
+        running_hooks.set((*outer, chosen.pre_hook))
     try:
         return tuner.fn.run(*args, **keywords, **values)
     finally:
+        running_hooks.set(outer)
         tuner.nargs = None
 
 
