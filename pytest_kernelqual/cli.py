@@ -9,8 +9,11 @@ from pathlib import Path
 from shutil import get_terminal_size
 
 from pytest_kernelqual.errors import KernelqualError
+from pytest_kernelqual.files import strict_json
 from pytest_kernelqual.model.record import Document
 from pytest_kernelqual.report import document, journal, schema
+from pytest_kernelqual.report.drift import compare
+from pytest_kernelqual.report.drift_text import comparison_text
 from pytest_kernelqual.report.text import summary
 
 REPORT_FILE = "qualified-configurations.json"
@@ -20,8 +23,8 @@ FAILING = 1
 UNUSABLE = 2
 
 _EPILOG = f"""exit status:
-  {OK}  done; a report that was shown has no failure
-  {FAILING}  the report that was shown has a failure, or no case at all
+  {OK}  done; a report that was shown has no failure, compared reports agree (resources may differ)
+  {FAILING}  the report that was shown has a failure, or no case at all; compared reports differ
   {UNUSABLE}  wrong usage, or a file that cannot be read or written
 """
 
@@ -57,6 +60,13 @@ def _parser() -> argparse.ArgumentParser:
         "-o", "--output", metavar="FILE", help=f"where to write the report (default: JOURNAL/{REPORT_FILE})"
     )
 
+    toolchains = commands.add_parser(
+        "compare-toolchains", help="tell what changed between two reports of one tree, such as under two compilers"
+    )
+    toolchains.add_argument("first", metavar="A", help=f"the {REPORT_FILE} of one run")
+    toolchains.add_argument("second", metavar="B", help="the one of the other run")
+    toolchains.add_argument("--format", choices=("text", "json"), default="text", help="what to print (default: text)")
+
     commands.add_parser("schema", help=f"print the JSON Schema of {REPORT_FILE}")
     return parser
 
@@ -67,6 +77,8 @@ def _run(options: argparse.Namespace) -> tuple[str, int]:
         return schema.render(), OK
     if options.command == "summary":
         return _shown(document.read(options.file))
+    if options.command == "compare-toolchains":
+        return _compared(document.read(options.first), document.read(options.second), options.format)
     output = Path(options.journal, REPORT_FILE) if options.output is None else options.output
     recovered = _recovered(options.journal)
     document.write(output, document.encode(recovered))
@@ -78,6 +90,12 @@ def _recovered(folder: str) -> Document:
     kernels, environment, nodeids, reasons = journal.recover(folder)
     reasons = reasons or ["recovered from a journal: the run may have ended before its report was written"]
     return document.build(kernels, environment, nodeids, reasons)
+
+
+def _compared(first: Document, second: Document, form: str) -> tuple[str, int]:
+    found = compare(first, second)
+    text = f"{comparison_text(found)}\n" if form == "text" else strict_json.dump(found, indent=True).decode("ascii")
+    return text, FAILING if found.differs else OK
 
 
 def _shown(report: Document) -> tuple[str, int]:

@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Protocol, TypeVar
 
@@ -148,7 +149,7 @@ class CaseSession:
             case=self._case.axes,
             key=self._case.key,
             ran_as=self._case.ran_as,
-            inputs=self._inputs_digest(),
+            inputs=_inputs_digest(self._opened[seed] for seed in sorted(self._opened)),
             fixed=fixed,
             candidates=candidates,
             passed=not failures,
@@ -243,12 +244,14 @@ class CaseSession:
         first = self._broken or self._opened.get(0)
         if first is None:
             return FixedRecord(outcome="not_run", reason="not reached")
+        # What did not qualify is no reference: its bytes say nothing, least of all the same on the next run.
+        reference = self._opened.get(0) if first.outcome == "qualified" else None
         return FixedRecord(
             outcome=first.outcome,
             reason=first.reason,
             config=first.config,
-            # What did not qualify is no reference: its bytes say nothing, least of all the same on the next run.
-            output=self._opened[0].output if first.outcome == "qualified" and 0 in self._opened else None,
+            output=reference.output if reference is not None else None,
+            inputs=_inputs_digest([reference]) if reference is not None else None,
             detail=first.detail,
             launches=sum(opened.launches for opened in self._opened.values()),
         )
@@ -256,13 +259,6 @@ class CaseSession:
     def _no_baseline(self) -> str:
         fixed = self._fixed()
         return f"no baseline: the fixed launch is {fixed.outcome}: {fixed.reason}"
-
-    def _inputs_digest(self) -> str | None:
-        made = [item for seed in sorted(self._opened) for item in self._opened[seed].inputs]
-        if not made:
-            return None
-        lines = "\n".join(f"{item.name} {[*item.shape]} {item.dtype} {[*item.strides]} {item.digest}" for item in made)
-        return f"sha256:{sha256(lines.encode()).hexdigest()}"
 
 
 def _told(death: DeviceProcessError) -> tuple[Outcome, str, dict[str, str | int]]:
@@ -283,3 +279,12 @@ def _counted(told: _Told, attempts: str) -> _Told:
     return structs.replace(
         told, reason=reason, detail={**told.detail, "attempts": attempts, "launches_finished": finished}
     )
+
+
+def _inputs_digest(opened: Iterable[Opened]) -> str | None:
+    """Return the digest of the inputs of input sets, in their order; None where none were made."""
+    made = [item for one in opened for item in one.inputs]
+    if not made:
+        return None
+    lines = "\n".join(f"{item.name} {[*item.shape]} {item.dtype} {[*item.strides]} {item.digest}" for item in made)
+    return f"sha256:{sha256(lines.encode()).hexdigest()}"

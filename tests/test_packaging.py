@@ -21,6 +21,7 @@ from pytest_kernelqual.model import record
 from pytest_kernelqual.model.outcome import OUTCOMES, Evidence
 from pytest_kernelqual.model.record import Diagnosis
 from pytest_kernelqual.model.spec import _OPTIONS
+from pytest_kernelqual.report import drift
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -115,8 +116,9 @@ def test_declaring_documents_every_option_of_a_spec() -> None:
 
 STRUCTS = [
     value
-    for value in vars(record).values()
-    if isinstance(value, type) and issubclass(value, msgspec.Struct) and value.__module__ == record.__name__
+    for module in (record, drift)
+    for value in vars(module).values()
+    if isinstance(value, type) and issubclass(value, msgspec.Struct) and value.__module__ == module.__name__
 ]
 
 

@@ -154,6 +154,8 @@ class FixedRecord(Struct, frozen=True, kw_only=True):
     """What production launched: values of the meta-parameters and launch options that are known."""
     output: str | None = None
     """`sha256:` digest of the output bytes, shapes, dtypes and strides for the first seed."""
+    inputs: str | None = None
+    """`sha256:` digest of the inputs that gave `output`."""
     detail: dict[str, Any] = field(default_factory=dict)
     launches: int = 0
 

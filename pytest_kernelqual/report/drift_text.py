@@ -1,0 +1,85 @@
+"""A comparison of two reports as plain ASCII text."""
+
+from collections.abc import Iterable, Iterator
+
+from pytest_kernelqual.model.config import Config
+from pytest_kernelqual.report.drift import CaseChange, Changes, Comparison, Pair
+from pytest_kernelqual.report.text import clean
+
+_LINES_OF_A_SECTION = 40
+_LONGEST = 200
+_NOTHING = "nothing changed"
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """Return what changed: the toolchain, counts, then one section for each kind of change, bytes first."""
+    counts = comparison.fixed_bytes
+    bytes_told = ", ".join(f"{counts[name]} {name.replace('_', ' ')}" for name in sorted(counts))
+    toolchain = clean(_told(comparison.environment), _LONGEST)
+    sections = [
+        f"toolchain: {toolchain or 'the same'}\nbytes of fixed launches: {bytes_told or 'none'}",
+        _section("other bytes of the fixed launch", _fixed(comparison.cases, "changed")),
+        _section("bytes that cannot be compared", _fixed(comparison.cases, "not_comparable")),
+        _section("other fixed launch", _of_fixed(comparison.cases)),
+        _section("kernels that could not be run", _problems(comparison.problems)),
+        _section("candidates: outcome, evidence or order", _of_candidates(comparison.cases, resources=False)),
+        _section("candidates: resources", _of_candidates(comparison.cases, resources=True)),
+        _section("only in the first report", comparison.only_in_a),
+        _section("only in the second report", comparison.only_in_b),
+    ]
+    changed = [section for section in sections[1:] if section]
+    return "\n\n".join([sections[0], *(changed or [_NOTHING])])
+
+
+def _fixed(cases: Iterable[CaseChange], wanted: str) -> Iterator[str]:
+    return (f"{_name(case)}{f': {case.why}' if case.why else ''}" for case in cases if case.fixed_bytes == wanted)
+
+
+def _of_fixed(cases: Iterable[CaseChange]) -> Iterator[str]:
+    return (f"{_name(case)}: {_told(case.fixed)}" for case in cases if case.fixed)
+
+
+def _problems(problems: dict[str, Pair]) -> Iterator[str]:
+    for nodeid, pair in problems.items():
+        first, second = ((text.splitlines() or ["none"])[0] for text in pair)
+        yield f"{nodeid}: {first} -> {second}"
+
+
+def _of_candidates(cases: Iterable[CaseChange], *, resources: bool) -> Iterator[str]:
+    """Yield a line for each set of equal changes of a case, so that a space of many configs stays readable."""
+    for case in cases:
+        groups: dict[str, list[str]] = {}
+        for id_, changes in case.candidates.items():
+            told = _told({name: pair for name, pair in changes.items() if _is_number(pair) is resources})
+            if told:
+                groups.setdefault(told, []).append(id_)
+        for told, ids in groups.items():
+            more = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
+            yield f"{_name(case)} {ids[0]}{more}: {told}"
+
+
+def _is_number(pair: Pair) -> bool:
+    return all(isinstance(value, int) and not isinstance(value, bool) for value in pair)
+
+
+def _told(changes: Changes) -> str:
+    return ", ".join(f"{name} {_value(pair[0])} -> {_value(pair[1])}" for name, pair in changes.items())
+
+
+def _value(value: object) -> str:
+    if isinstance(value, dict):
+        return Config(value).id
+    return "none" if value in (None, "") else str(value)
+
+
+def _name(case: CaseChange) -> str:
+    return f"{case.nodeid.rpartition('::')[2]}[{case.case}]"
+
+
+def _section(title: str, lines: Iterable[str]) -> str:
+    found = [f"  {clean(line, _LONGEST)}" for line in lines]
+    if not found:
+        return ""
+    hidden = len(found) - _LINES_OF_A_SECTION
+    more = [f"  and {hidden} more; --format json lists them all"] if hidden > 0 else []
+    return "\n".join([f"{title} ({len(found)})", *found[:_LINES_OF_A_SECTION], *more])

@@ -1,0 +1,254 @@
+"""Two reports of one tree held against each other: what changed under another compiler."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from report_samples import ENVIRONMENT, candidate, case, kernel, kernels
+from scenarios import OPS, runs
+
+from pytest_kernelqual.cli import main
+from pytest_kernelqual.model.record import CaseRecord, Document, Environment, FixedRecord
+from pytest_kernelqual.report.document import build, encode, write
+from pytest_kernelqual.report.drift import Changes, Comparison, compare
+from pytest_kernelqual.report.drift_text import comparison_text
+
+SPEC = """
+    from ops import double, double_kernel
+    from pytest_kernelqual import Case, grid, kernel_spec
+
+    @kernel_spec(kernel=double_kernel, candidates=grid(BLOCK=[32, 128]), cases=[Case(n=100), Case(n=64)])
+    def doubled(case, seeded):
+        x = seeded.normal((case.n,), name="x")
+        return lambda: double(x)
+
+    @kernel_spec(kernel=double_kernel, candidates=grid(BLOCK=[32]), cases=[Case(n=7)])
+    def zeros_doubled(case, seeded):
+        x = seeded.zeros((case.n,), name="x")
+        return lambda: double(x)
+"""
+# Another compiler's stand-in: another fixed result, and one config that is wrong where its block is not full.
+OTHER = OPS.replace("value + value", "tl.where((BLOCK == 32) & (n == 100), value, value * 3)")
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
+    """Return the reports of real runs: twice of one tree, then of the other, then with another seed."""
+    with runs(tmp_path_factory.mktemp("toolchains")) as started:
+        started.start("one", {"ops.py": OPS, "qual_ops.py": SPEC}, "qual_ops.py")
+        started.start("again", {"ops.py": OPS, "qual_ops.py": SPEC}, "qual_ops.py")
+        started.start("other", {"ops.py": OTHER, "qual_ops.py": SPEC}, "qual_ops.py")
+        started.start("seeded", {"ops.py": OPS, "qual_ops.py": SPEC}, "qual_ops.py", "--kernelqual-seed=1")
+        yield {
+            name: started[name].folder / "qualified-configurations.json" for name in ("one", "again", "other", "seeded")
+        }
+
+
+def command(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """Run the command and return its exit status and what it printed."""
+    status = main(["compare-toolchains", *map(str, arguments)])
+    return status, capsys.readouterr().out
+
+
+def test_two_runs_of_one_tree_differ_in_nothing(reports: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    """Times, dates and folders are no change."""
+    status, text = command(reports["one"], reports["again"], capsys=capsys)
+    assert status == 0
+    assert text == "toolchain: the same\nbytes of fixed launches: 3 same\n\nnothing changed\n"
+
+
+def test_other_bytes_and_outcomes_are_told_by_case(
+    reports: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Zeros stay zeros whatever they are multiplied by, so that one case keeps its bytes."""
+    status, text = command(reports["one"], reports["other"], capsys=capsys)
+    assert status == 1
+    assert "bytes of fixed launches: 2 changed, 1 same\n" in text
+    assert "other bytes of the fixed launch (2)\n  doubled[n100]\n  doubled[n64]\n" in text
+    assert "  doubled[n100] BLOCK=32: outcome qualified -> mismatch, evidence interpreted -> none\n" in text
+    assert "zeros_doubled" not in text
+
+
+def test_json_holds_all_of_it(reports: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    """For scripts; pairs are the value of the first and of the second report."""
+    status, text = command(reports["one"], reports["other"], "--format", "json", capsys=capsys)
+    told = json.loads(text)
+    assert status == 1
+    assert told["schema"] == "kernelqual/toolchain-comparison/1"
+    assert told["fixed_bytes"] == {"changed": 2, "same": 1}
+    assert told["environment"] == {}
+    assert [(one["case"], one["fixed_bytes"]) for one in told["cases"]] == [("n100", "changed"), ("n64", "changed")]
+    assert told["cases"][0]["candidates"] == {
+        "BLOCK=32": {"outcome": ["qualified", "mismatch"], "evidence": ["interpreted", None]}
+    }
+
+
+def test_bytes_of_other_inputs_are_not_compared(reports: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    """Another seed gives other outputs, which says nothing of the compiler; what was made without it still compares."""
+    status, text = command(reports["one"], reports["seeded"], capsys=capsys)
+    assert status == 1
+    assert "toolchain: seed 0 -> 1\nbytes of fixed launches: 2 not comparable, 1 same\n" in text
+    assert "bytes that cannot be compared (2)\n  doubled[n100]: the inputs are others\n" in text
+
+
+def run_of(*cases: CaseRecord, **environment: Any) -> Document:
+    """Return the report of one kernel on a GPU."""
+    return build([kernel(*cases)], replace(ENVIRONMENT, **environment), [])
+
+
+def gave(output: str | None, **more: Any) -> FixedRecord:
+    """Return a fixed launch with this output."""
+    return FixedRecord(outcome="qualified" if output else "fault", output=output, inputs="sha256:in", **more)
+
+
+def test_resources_are_shown_and_do_not_fail() -> None:
+    """A new compiler uses other registers as a rule; only bytes, outcomes, evidence and order are at stake."""
+    one = run_of(case(candidate("a", resources={"registers": 32, "spills": 0}), candidate("b"), fixed=gave("x")))
+    other = run_of(
+        case(candidate("a", resources={"registers": 40, "spills": 0}), candidate("b"), fixed=gave("x")),
+        triton="3.9.0",
+    )
+    found = compare(one, other)
+    assert not found.differs
+    assert found.environment == {"triton": ("3.7.1", "3.9.0")}
+    text = comparison_text(found)
+    assert text.startswith("toolchain: triton 3.7.1 -> 3.9.0\nbytes of fixed launches: 1 same\n")
+    assert text.endswith("candidates: resources (1)\n  rms_norm_fwd[rows3-cols515-float16] a: registers 32 -> 40")
+
+
+def test_equal_changes_of_a_case_share_a_line() -> None:
+    """A space of many configs stays readable, and a long report ends."""
+    many = [case(*(candidate(f"c{i}") for i in range(50)), id_=f"case{i}", fixed=gave("x")) for i in range(60)]
+    worse = [
+        case(*(candidate(f"c{i}", "not_run", reason="budget") for i in range(50)), id_=f"case{i}", fixed=gave("x"))
+        for i in range(60)
+    ]
+    text = comparison_text(compare(run_of(*many), run_of(*worse)))
+    assert (
+        "  rms_norm_fwd[case0] c0 and 49 more: outcome qualified -> not_run, evidence identical_bytes -> none\n" in text
+    )
+    assert "candidates: outcome, evidence or order (60)\n" in text
+    assert text.endswith("  and 20 more; --format json lists them all")
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [
+        (run_of(case(fixed=gave("x"))), run_of(case(fixed=gave(None))), "no output of the fixed launch"),
+        (
+            run_of(case(fixed=gave("x"))),
+            run_of(case(fixed=gave("y")), device=replace(ENVIRONMENT.device, name="NVIDIA B200")),
+            "of other devices",
+        ),
+        (run_of(case(fixed=gave("x"))), build([kernel(case(fixed=gave("y")))], None, []), "on which device it ran"),
+    ],
+    ids=["no output", "another device", "no device"],
+)
+def test_bytes_that_say_nothing_are_not_called_changed(one: Document, other: Document, told: str) -> None:
+    """Neither are they called the same, and the comparison does not end well."""
+    found = compare(one, other)
+    assert found.fixed_bytes == {"not_comparable": 1}
+    assert found.differs
+    assert told in comparison_text(found)
+
+
+def test_what_one_report_lacks_is_listed() -> None:
+    """A kernel, a case or a candidate that went away is a change too, and so is a file that no longer imports."""
+    one = build([kernel(case(candidate("a"), candidate("b"))), kernel(name="gone")], ENVIRONMENT, [])
+    other = build([kernel(case(candidate("a")), case(id_="new"), problem="ImportError: x\nmore")], ENVIRONMENT, [])
+    text = comparison_text(compare(one, other))
+    nodeid = "kernels/qual_rms_norm_fwd.py::rms_norm_fwd"
+    assert f"only in the first report (2)\n  kernels/qual_gone.py::gone\n  {nodeid} rows3-cols515-float16 b\n" in text
+    assert f"only in the second report (1)\n  {nodeid} new" in text
+    assert f"kernels that could not be run (1)\n  {nodeid}: none -> ImportError: x\n" in text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{", b"[]", b'{"schema": "kernelqual/qualified-configurations/2"}', b"\xff\xfe", b'{"a": 1, "a": 2}', None],
+)
+def test_unusable_report_is_one_line_and_exit_2(
+    tmp_path: Path, content: bytes | None, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """On either side."""
+    good, bad = tmp_path / "good.json", tmp_path / "bad.json"
+    write(good, encode(run_of(case())))
+    if content is not None:
+        bad.write_bytes(content)
+    for pair in ([good, bad], [bad, good]):
+        assert main(["compare-toolchains", *map(str, pair)]) == 2
+        told = capsys.readouterr()
+        assert told.out == ""
+        assert told.err.startswith("kernelqual: error: ")
+        assert told.err.count("\n") == 1
+
+
+_reports = st.builds(
+    lambda records, environment: build(records, environment, []),
+    kernels,
+    st.none()
+    | st.builds(
+        lambda name, triton: replace(ENVIRONMENT, device=replace(ENVIRONMENT.device, name=name), triton=triton),
+        st.sampled_from("ab"),
+        st.text(max_size=2),
+    ),
+)
+
+
+@settings(deadline=None)
+@given(_reports)
+def test_a_report_differs_from_itself_in_nothing(report: Document) -> None:
+    """Whatever it holds."""
+    found = compare(report, report)
+    assert not found.differs
+    changed = (found.environment, found.cases, found.problems, found.only_in_a, found.only_in_b)
+    assert not any(changed)
+
+
+@settings(deadline=None)
+@given(one=_reports, other=_reports, related=st.booleans())
+def test_swapping_the_reports_mirrors_the_comparison(one: Document, other: Document, *, related: bool) -> None:
+    """No side is the better one."""
+    if related:  # two reports drawn alone have next to nothing in common
+        other = build([*other.kernels, *one.kernels[1:]], other.environment, [])
+    found = compare(one, other)
+    assert mirrored(found) == compare(other, one)
+    assert found.differs is compare(other, one).differs
+    assert comparison_text(found).isascii()
+
+
+def mirrored(found: Comparison) -> Comparison:
+    """Return the comparison with its sides swapped."""
+
+    def swap(changes: Changes) -> Changes:
+        return {name: (b, a) for name, (a, b) in changes.items()}
+
+    return replace(
+        found,
+        digests=(found.digests[1], found.digests[0]),
+        environment=swap(found.environment),
+        problems=swap(found.problems),
+        only_in_a=found.only_in_b,
+        only_in_b=found.only_in_a,
+        cases=[
+            replace(
+                one,
+                fixed=swap(one.fixed),
+                candidates={name: swap(changes) for name, changes in one.candidates.items()},
+            )
+            for one in found.cases
+        ],
+    )
+
+
+def test_an_environment_is_compared_field_by_field() -> None:
+    """Every version that a report holds counts as part of the toolchain."""
+    named = {name for name in Environment.__struct_fields__ if isinstance(getattr(ENVIRONMENT, name), str)}
+    other = replace(ENVIRONMENT, **dict.fromkeys(named, "other"))
+    found = compare(build([], ENVIRONMENT, []), build([], other, []))
+    assert set(found.environment) == named - {"started_at"}
