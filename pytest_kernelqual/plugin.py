@@ -61,6 +61,11 @@ _VALUES = (
     ("tolerance", "PERCENT", "how much slower than the fixed launch a committed config may be; default 2"),
     ("budget", "TIME", "how long committed configs may be timed, for example 60s; default no limit"),
     (
+        "provocation",
+        "SWITCH",
+        "on or off (NVIDIA GPUs): dirty shared memory and registers, run some launches beside noise; default on",
+    ),
+    (
         "start-timeout",
         "SECONDS",
         "limit of starting the device process, of importing a file, of building inputs; default 300",

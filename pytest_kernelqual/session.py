@@ -254,6 +254,7 @@ class CaseSession:
             inputs=_inputs_digest([reference]) if reference is not None else None,
             detail=first.detail,
             launches=sum(opened.launches for opened in self._opened.values()),
+            provocation=first.provocation,
         )
 
     def _no_baseline(self) -> str:

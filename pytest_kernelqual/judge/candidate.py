@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from pytest_kernelqual.judge.baseline import LEAKS
 from pytest_kernelqual.model.outcome import Outcome
 
 
@@ -16,6 +17,10 @@ class CandidateFacts(NamedTuple):
     same_under_both_poisons: bool
     surviving_poison: str = ""
     """Where poison survived under both patterns, in words; empty where it did not."""
+    leaks: bool = False
+    """The bytes follow what is left in shared memory and registers, memory staying as it was."""
+    beside_noise: Sequence[bool] = ()
+    """Per launch: it ran beside the noise kernel; empty where none did."""
 
 
 def judge_candidate(facts: CandidateFacts) -> tuple[Outcome, str]:
@@ -25,6 +30,8 @@ def judge_candidate(facts: CandidateFacts) -> tuple[Outcome, str]:
     """
     if all(facts.equal):
         return "qualified", ""
+    if facts.leaks:
+        return "nondeterministic", LEAKS
     if facts.surviving_poison:
         return (
             "incomplete_write",
@@ -33,6 +40,9 @@ def judge_candidate(facts: CandidateFacts) -> tuple[Outcome, str]:
     differing = len(facts.equal) - sum(facts.equal)
     if not facts.same_under_one_poison:
         count = f"{differing} of {len(facts.equal)} launches differ from the fixed launch"
+        noisy = [noise for noise, same in zip(facts.beside_noise, facts.equal, strict=False) if not same]
+        if noisy and all(noisy):
+            count += ", only beside the noise kernel: a race, or a missing barrier"
         return "nondeterministic", f"launches on the same inputs gave different bytes ({count})"
     if not facts.same_under_both_poisons:
         return "nondeterministic", "reads uninitialised memory: the bytes change with the poison"

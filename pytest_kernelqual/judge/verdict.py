@@ -50,6 +50,7 @@ def combine(info: CandidateInfo, attempts: Sequence[Tried]) -> CandidateRecord:
         resources=next((tried.resources for tried in attempts if tried.resources), {}),
         seeds=len(attempts),
         launches=sum(tried.launches for tried in attempts),
+        provocation=worst.provocation,
         same_as_fixed=any(tried.same_as_fixed for tried in attempts),
     )
 

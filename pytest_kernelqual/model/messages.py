@@ -157,6 +157,8 @@ class Opened(Struct, frozen=True, tag=True, kw_only=True):
     inputs: list[InputInfo] = field(default_factory=list)
     detail: dict[str, Any] = field(default_factory=dict)
     launches: int = 0
+    provocation: list[str] = field(default_factory=list)
+    """Of each launch; see `FixedRecord`."""
     fatal: bool = False
     """The device is unusable in this process, which ends after this reply."""
 
@@ -171,6 +173,8 @@ class Tried(Struct, frozen=True, tag=True, kw_only=True):
     detail: dict[str, Any] = field(default_factory=dict)
     resources: dict[str, int] = field(default_factory=dict)
     launches: int = 0
+    provocation: list[str] = field(default_factory=list)
+    """Of each launch; see `CandidateRecord`."""
     same_as_fixed: bool = False
     fatal: bool = False
 

@@ -66,6 +66,8 @@ class CandidateRecord(Struct, frozen=True, kw_only=True):
     """Input sets on which the candidate was compared."""
     launches: int = 0
     """Times that the candidate was launched."""
+    provocation: list[str] = field(default_factory=list)
+    """Of each launch on an input set: `dirty`, `dirty+noise`, or empty text; no entries where none was provoked."""
     same_program_as: str | None = None
     """Id of the candidate whose run stands for this one (under the interpreter launch options change nothing)."""
     same_as_fixed: bool = False
@@ -158,6 +160,8 @@ class FixedRecord(Struct, frozen=True, kw_only=True):
     """`sha256:` digest of the inputs that gave `output`."""
     detail: dict[str, Any] = field(default_factory=dict)
     launches: int = 0
+    provocation: list[str] = field(default_factory=list)
+    """Of the three launches that were compared, as for candidates."""
 
 
 class CaseRecord(Struct, frozen=True, kw_only=True):
@@ -220,6 +224,8 @@ class Environment(Struct, frozen=True, kw_only=True):
     seed: int = 0
     seeds: int = 0
     repeats: int = 0
+    provocation: str = ""
+    """What was done to launches to provoke faults, or why nothing was; empty under the interpreter."""
     started_at: str = ""
     """UTC, ISO 8601."""
     duration_s: float = 0.0

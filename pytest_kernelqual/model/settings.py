@@ -38,6 +38,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Folder of committed configs, relative to the root folder."""
     update: bool = False
     """Measure committed configs anew instead of gating them."""
+    provocation: bool = True
+    """Dirty shared memory and registers before launches, and run some beside a noise kernel; NVIDIA GPUs only."""
     tolerance_pct: float = 2.0
     """How much slower than the fixed launch a committed config may be."""
     budget_s: float | None = None

@@ -2,7 +2,7 @@
 
 import ctypes
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from pytest_kernelqual.errors import KernelqualError
 
@@ -15,18 +15,19 @@ _MOST_DYNAMIC_SHARED_BYTES = 8
 _NON_BLOCKING = 1  # a stream that the legacy default stream does not wait for
 _DEVICE_MAPPED = 2
 
-_int, _uint, _size, _pointer = ctypes.c_int, ctypes.c_uint, ctypes.c_size_t, ctypes.c_void_p
+Pointer: TypeAlias = ctypes.c_void_p
+_int, _uint, _size = ctypes.c_int, ctypes.c_uint, ctypes.c_size_t
 _CALLS: dict[str, tuple[Any, ...]] = {
-    "cuCtxGetDevice": (_pointer,),
-    "cuDeviceGetAttribute": (_pointer, _int, _int),
-    "cuModuleLoadData": (_pointer, ctypes.c_char_p),
-    "cuModuleGetFunction": (_pointer, _pointer, ctypes.c_char_p),
-    "cuFuncSetAttribute": (_pointer, _int, _int),
-    "cuLaunchKernel": (_pointer, *(_uint,) * 7, _pointer, _pointer, _pointer),
-    "cuStreamCreate": (_pointer, _uint),
-    "cuStreamSynchronize": (_pointer,),
-    "cuMemHostAlloc": (_pointer, _size, _uint),
-    "cuMemHostGetDevicePointer_v2": (_pointer, _pointer, _uint),
+    "cuCtxGetDevice": (Pointer,),
+    "cuDeviceGetAttribute": (Pointer, _int, _int),
+    "cuModuleLoadData": (Pointer, ctypes.c_char_p),
+    "cuModuleGetFunction": (Pointer, Pointer, ctypes.c_char_p),
+    "cuFuncSetAttribute": (Pointer, _int, _int),
+    "cuLaunchKernel": (Pointer, *(_uint,) * 7, Pointer, Pointer, Pointer),
+    "cuStreamCreate": (Pointer, _uint),
+    "cuStreamSynchronize": (Pointer,),
+    "cuMemHostAlloc": (Pointer, _size, _uint),
+    "cuMemHostGetDevicePointer_v2": (Pointer, Pointer, _uint),
 }
 
 
@@ -56,45 +57,45 @@ class CudaDriver:
         self._call("cuDeviceGetAttribute", ctypes.byref(value), which, device)
         return value.value
 
-    def functions(self, ptx: bytes, shared_bytes: dict[str, int]) -> list[_pointer]:
+    def functions(self, ptx: bytes, shared_bytes: dict[str, int]) -> list[Pointer]:
         """Compile a module and return its kernels by name, each allowed so much dynamic shared memory."""
-        module, found = _pointer(), []
+        module, found = Pointer(), []
         self._call("cuModuleLoadData", ctypes.byref(module), ptx)
         for name, most_bytes in shared_bytes.items():
-            function = _pointer()
+            function = Pointer()
             self._call("cuModuleGetFunction", ctypes.byref(function), module, name.encode("ascii"))
             self._call("cuFuncSetAttribute", function, _MOST_DYNAMIC_SHARED_BYTES, most_bytes)
             found.append(function)
         return found
 
-    def stream(self) -> _pointer:
+    def stream(self) -> Pointer:
         """Return a new stream that no other one waits for."""
-        stream = _pointer()
+        stream = Pointer()
         self._call("cuStreamCreate", ctypes.byref(stream), _NON_BLOCKING)
         return stream
 
     def shared_word(self) -> tuple[ctypes.c_uint32, int]:
         """Return a word of host memory that kernels can read, and its address for them."""
-        host, address = _pointer(), _pointer()
+        host, address = Pointer(), Pointer()
         self._call("cuMemHostAlloc", ctypes.byref(host), ctypes.sizeof(ctypes.c_uint32), _DEVICE_MAPPED)
         self._call("cuMemHostGetDevicePointer_v2", ctypes.byref(address), host, 0)
         return ctypes.c_uint32.from_address(host.value or 0), address.value or 0
 
     def launch(
         self,
-        function: _pointer,
+        function: Pointer,
         arguments: Sequence[Any],
         *,
         blocks: int,
         threads: int,
         shared_bytes: int,
-        stream: _pointer,
+        stream: Pointer,
     ) -> None:
         """Launch a kernel of one dimension; `arguments` are ctypes values."""
-        pointers = (_pointer * len(arguments))(*(ctypes.addressof(argument) for argument in arguments))
+        pointers = (Pointer * len(arguments))(*(ctypes.addressof(argument) for argument in arguments))
         self._call("cuLaunchKernel", function, blocks, 1, 1, threads, 1, 1, shared_bytes, stream, pointers, None)
 
-    def synchronize(self, stream: _pointer) -> None:
+    def synchronize(self, stream: Pointer) -> None:
         """Wait for a stream."""
         self._call("cuStreamSynchronize", stream)
 

@@ -17,6 +17,7 @@ from pytest_kernelqual.on_device.guards import Buffer
 from pytest_kernelqual.on_device.inputs import SeededInputs
 from pytest_kernelqual.on_device.memory import Memory
 from pytest_kernelqual.on_device.outputs import Output, collect
+from pytest_kernelqual.on_device.provocation import Provocation
 from pytest_kernelqual.on_device.survivors import Survivors
 
 OnProgress = Callable[[Phase, int], None]
@@ -29,6 +30,8 @@ class Run(NamedTuple):
     launches: list[Launch]
     changed: frozenset[str]
     """Names of the inputs that the launch changed."""
+    provoked: tuple[str, ...] = ()
+    """How the launch was provoked: `dirty`, `noise`."""
 
 
 class Executor:
@@ -42,6 +45,7 @@ class Executor:
         stream: str,
         device: Device,
         on_progress: OnProgress,
+        provocation: Provocation,
         survivors: Sequence[Buffer] = (),
     ) -> None:
         """Prepare; nothing is built before `build`.
@@ -52,12 +56,14 @@ class Executor:
             stream: Names the seed; equal streams give equal input bytes everywhere.
             device: What to run on.
             on_progress: Told the phase and the number of finished launches whenever a phase begins.
+            provocation: What provokes launches.
             survivors: What launches of earlier cases left alive.
         """
         self.spec = spec
         self.case = case
         self.device = device
         self._on_progress = on_progress
+        self._provocation = provocation
         self.memory = Memory(device.torch_device, survivors=survivors)
         self._survivors = Survivors()
         self.inputs = SeededInputs(
@@ -93,10 +99,14 @@ class Executor:
             self._launch = launch
             self.inputs.freeze(launch)
 
-    def execute(self, config: Config | None, pattern: int) -> Run:
+    def execute(self, config: Config | None, pattern: int, *, leftover: int | None = None, noise: bool = False) -> Run:
         """Launch once on fresh inputs, in memory poisoned by the pattern, and collect what came out.
 
-        None is the fixed launch.
+        Args:
+            config: What to force; None is the fixed launch.
+            pattern: Byte of memory that nobody wrote.
+            leftover: Byte that shared memory and registers are left full of, where they can be; left out: the pattern.
+            noise: Launch beside a noise kernel, where there is one.
         """
         with self.failures():
             self.inputs.restore()
@@ -104,7 +114,8 @@ class Executor:
             self.memory.begin_launch()
             self.enter("run")
             with self.observed(config) as launches:
-                with self.memory.poisoned(pattern):
+                dirt = pattern if leftover is None else leftover
+                with self.memory.poisoned(pattern), self._provocation.around(dirt, noise=noise) as provoked:
                     returned = self._launch(config) if self.takes_config else self._launch()
                 self.device.synchronize()
             if self.spec.kernel is not None:
@@ -117,7 +128,7 @@ class Executor:
                 [(item.name, item.tensor) for item in self.inputs.tensors if item.name in changed | self.mutated],
                 [(item.name, item.tensor.grad) for item in self.inputs.tensors if item.tensor.grad is not None],
             )
-            return Run(outputs, launches.launches, changed)
+            return Run(outputs, launches.launches, changed, tuple(provoked))
 
     def settle(self, unchanged: Callable[[], bool]) -> None:
         """Tell scratch from constants in what the fixed launch left alive.

@@ -1,5 +1,6 @@
 """What launches of one input set showed, turned into an outcome."""
 
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from pytest_kernelqual.judge.baseline import FixedFacts, judge_fixed
@@ -9,6 +10,7 @@ from pytest_kernelqual.on_device.compare import mismatches, same, unwritten, wri
 from pytest_kernelqual.on_device.executor import Run
 from pytest_kernelqual.on_device.failed import LaunchFailed
 from pytest_kernelqual.on_device.memory import PATTERN_A, PATTERN_B
+from pytest_kernelqual.on_device.provocation import NOISE
 from pytest_kernelqual.on_device.wording import in_words, mismatch_in_words
 
 
@@ -20,13 +22,28 @@ class Judged(NamedTuple):
     detail: dict[str, Any]
 
 
-def judge_fixed_runs(first: Run, again: Run, other: Run) -> tuple[Outcome, str]:
-    """Judge the fixed launch by two runs under the first pattern and one under the second."""
+def told_provocation(runs: Sequence[Run]) -> list[str]:
+    """Return how each launch was provoked, `dirty+noise` for example; nothing where none was."""
+    return ["+".join(run.provoked) for run in runs] if any(run.provoked for run in runs) else []
+
+
+def judge_fixed_runs(first: Run, again: Run, other: Run, leaks: Callable[[], bool]) -> tuple[Outcome, str]:
+    """Judge the fixed launch by two runs under the first pattern and one under the second.
+
+    Args:
+        first: Under the first pattern.
+        again: Under the first pattern, beside noise.
+        other: Under the second pattern.
+        leaks: Launches once more to tell whether the bytes follow what is left in shared memory and registers.
+    """
+    both_poisons = same(first.outputs, other.outputs)
     return judge_fixed(
         FixedFacts(
             same_under_one_poison=same(first.outputs, again.outputs),
-            same_under_both_poisons=same(first.outputs, other.outputs),
+            same_under_both_poisons=both_poisons,
             surviving_poison=in_words(unwritten(first.outputs, other.outputs, PATTERN_A, PATTERN_B)),
+            leaks=not both_poisons and leaks(),
+            beside_noise=NOISE in again.provoked,
         )
     )
 
@@ -38,8 +55,15 @@ def compared(run: Run, fixed: Run, pattern: int) -> Run:
     return run._replace(outputs=fixed.outputs) if same(fixed.outputs, run.outputs) else run
 
 
-def judge_runs(runs: list[Run], fixed: Run) -> Judged:
-    """Judge a candidate by what `compared` returned, which alternates between the two patterns."""
+def judge_runs(runs: list[Run], fixed: Run, leaks: Callable[[], bool]) -> Judged:
+    """Judge a candidate by what `compared` returned, which alternates between the two patterns.
+
+    Args:
+        runs: Of the candidate.
+        fixed: A run of the fixed launch.
+        leaks: Launches the candidate once more to tell whether its bytes follow what is left in shared memory and
+            registers.
+    """
     equal = [run.outputs is fixed.outputs for run in runs]
     under_a, under_b = runs[0::2], runs[1::2]
     one_poison = all(_agree(group[0], run) for group in (under_a, under_b) for run in group[1:])
@@ -47,7 +71,16 @@ def judge_runs(runs: list[Run], fixed: Run) -> Judged:
     survived = None
     if not both_poisons:
         survived = unwritten(under_a[0].outputs, under_b[0].outputs, PATTERN_A, PATTERN_B)
-    outcome, reason = judge_candidate(CandidateFacts(equal, one_poison, both_poisons, in_words(survived)))
+    outcome, reason = judge_candidate(
+        CandidateFacts(
+            equal,
+            one_poison,
+            both_poisons,
+            in_words(survived),
+            leaks=one_poison and not both_poisons and leaks(),
+            beside_noise=[NOISE in run.provoked for run in runs],
+        )
+    )
     if outcome == "qualified":
         return Judged(outcome, reason, {})
     found = mismatches(fixed.outputs, runs[equal.index(False)].outputs)

@@ -21,7 +21,7 @@ DIRTY = "dirty"
 NOISE = "noise"
 
 # Longer than it takes to get a launch onto the device; the noise ends with the launch where that is sooner.
-LONGEST_NOISE_US = 500
+LONGEST_NOISE_US = 2000
 
 
 class Provocation:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 
 from pytest_kernelqual.errors import DeclarationError, KernelqualError
 from pytest_kernelqual.launch import Launch, Launches
@@ -15,9 +16,10 @@ from pytest_kernelqual.on_device.environment import Device
 from pytest_kernelqual.on_device.executor import Executor, OnProgress, Run
 from pytest_kernelqual.on_device.failed import LaunchFailed
 from pytest_kernelqual.on_device.guards import Buffer
-from pytest_kernelqual.on_device.judging import compared, judge_fixed_runs, judge_runs
+from pytest_kernelqual.on_device.judging import compared, judge_fixed_runs, judge_runs, told_provocation
 from pytest_kernelqual.on_device.memory import PATTERN_A, PATTERN_B
 from pytest_kernelqual.on_device.outputs import digest, to_messages
+from pytest_kernelqual.on_device.provocation import Provocation
 from pytest_kernelqual.on_device.wording import first_line
 
 
@@ -33,6 +35,7 @@ class OpenCase:
         device: Device,
         repeats: int,
         on_progress: OnProgress,
+        provocation: Provocation,
         survivors: Sequence[Buffer] = (),
     ) -> None:
         """Prepare; nothing is built before `open`.
@@ -45,12 +48,21 @@ class OpenCase:
             repeats: Launches of each candidate, alternating between the two poison patterns; at least 2.
             survivors: What launches of earlier cases left alive.
             on_progress: Told the phase and the number of finished launches whenever a phase begins.
+            provocation: What provokes launches.
         """
         self.spec = spec
         self.case = case
         self.device = device
         self._repeats = repeats
-        self.executor = Executor(spec, case, stream=stream, device=device, on_progress=on_progress, survivors=survivors)
+        self.executor = Executor(
+            spec,
+            case,
+            stream=stream,
+            device=device,
+            on_progress=on_progress,
+            provocation=provocation,
+            survivors=survivors,
+        )
         self._fixed: Run | None = None
 
     def open(self) -> Opened:
@@ -59,11 +71,11 @@ class OpenCase:
         try:
             executor.build()
             first = self._run_fixed()
-            again = executor.execute(None, PATTERN_A)
+            again = executor.execute(None, PATTERN_A, noise=True)
             other = executor.execute(None, PATTERN_B)
             executor.enter("compare")
             with executor.failures():
-                outcome, reason = judge_fixed_runs(first, again, other)
+                outcome, reason = judge_fixed_runs(first, again, other, partial(self._leaks, None, first))
                 self._fixed = first
                 launches = executor.launched
                 if outcome == "qualified":
@@ -75,6 +87,7 @@ class OpenCase:
                     output=digest(first.outputs),
                     inputs=executor.inputs.descriptions(),
                     launches=launches,
+                    provocation=told_provocation([first, again, other]),
                 )
         except LaunchFailed as failed:
             return Opened(
@@ -106,12 +119,9 @@ class OpenCase:
             if excluded:
                 return Tried(outcome="unsupported", reason=excluded)
             fixed = self._fixed
-            runs = [
-                self._run_candidate(config, fixed, (PATTERN_A, PATTERN_B)[repeat % 2])
-                for repeat in range(self._repeats)
-            ]
+            runs = [self._run_candidate(config, fixed, repeat) for repeat in range(self._repeats)]
             with executor.failures():
-                return self._tried(runs, fixed)
+                return self._tried(config, runs, fixed)
         except LaunchFailed as failed:
             return Tried(
                 outcome=failed.outcome,
@@ -164,14 +174,22 @@ class OpenCase:
                 raise
             return False
 
-    def _run_candidate(self, config: Config, fixed: Run, pattern: int) -> Run:
-        run = self.executor.execute(config, pattern)
+    def _run_candidate(self, config: Config, fixed: Run, repeat: int) -> Run:
+        pattern = (PATTERN_A, PATTERN_B)[repeat % 2]
+        # Every other pair of repeats, so that each pattern is seen with and without noise.
+        run = self.executor.execute(config, pattern, noise=repeat // 2 % 2 == 1)
         self.executor.enter("compare")
         with self.executor.failures():
             return compared(run, fixed, pattern)
 
-    def _tried(self, runs: list[Run], fixed: Run) -> Tried:
-        outcome, reason, detail = judge_runs(runs, fixed)
+    def _leaks(self, config: Config | None, under_a: Run) -> bool:
+        """Tell whether the bytes follow what is left in shared memory and registers, memory staying as it was."""
+        if not under_a.provoked:
+            return False
+        return not same(under_a.outputs, self.executor.execute(config, PATTERN_A, leftover=PATTERN_B).outputs)
+
+    def _tried(self, config: Config, runs: list[Run], fixed: Run) -> Tried:
+        outcome, reason, detail = judge_runs(runs, fixed, partial(self._leaks, config, runs[0]))
         qualified = outcome == "qualified"
         launches = runs[0].launches
         return Tried(
@@ -182,6 +200,7 @@ class OpenCase:
             detail=detail,
             resources=launches[0].resources if launches else {},
             launches=self.executor.launched,
+            provocation=told_provocation(runs),
             same_as_fixed=self._is_fixed(launches, fixed.launches),
         )
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from msgspec import structs
+
 from pytest_kernelqual.errors import KernelqualError, UnmeasurableError
 from pytest_kernelqual.launch import check_config, describe_kernel
 from pytest_kernelqual.model.config import Config
@@ -31,6 +33,7 @@ from pytest_kernelqual.on_device.arms import compare_arms
 from pytest_kernelqual.on_device.clocks import read_clocks
 from pytest_kernelqual.on_device.environment import Device, read_environment
 from pytest_kernelqual.on_device.loader import Loader
+from pytest_kernelqual.on_device.provocation import Provocation
 from pytest_kernelqual.on_device.qualify import OpenCase
 from pytest_kernelqual.on_device.timing import Comparison, Ruler, probe_ruler
 
@@ -49,6 +52,7 @@ class Server:
         self._settings = settings
         self._send = send
         self.device = device
+        self._provocation = Provocation(device, wanted=settings.provocation)
         self._loader = Loader(settings, interpreted=self.device.interpreted)
         self.open_case: OpenCase | None = None
         self._spec: KernelSpec | None = None
@@ -83,7 +87,8 @@ class Server:
 
     def _read_environment(self) -> EnvironmentRead:
         seeds, repeats = self._settings.effort(self.device.kind)
-        return EnvironmentRead(environment=read_environment(self.device, self._settings, seeds=seeds, repeats=repeats))
+        environment = read_environment(self.device, self._settings, seeds=seeds, repeats=repeats)
+        return EnvironmentRead(environment=structs.replace(environment, provocation=self._provocation.told))
 
     def _open(self, request: Open) -> Opened:
         self._comparison = None
@@ -101,6 +106,7 @@ class Server:
             device=self.device,
             repeats=repeats,
             on_progress=self._progress,
+            provocation=self._provocation,
             survivors=survivors,
         )
         return self.open_case.open_for_timing() if request.for_timing else self.open_case.open()

@@ -139,6 +139,7 @@ def _environment(environment: Environment | None) -> list[str]:
         f"device: {told}",
         f"versions: {', '.join(versions) or 'unknown'}",
         f"inputs: seed {environment.seed}, {sets} a case, {launches} of a candidate on each",
+        *([f"provocation: {environment.provocation}"] if environment.provocation else []),
     ]
 
 
