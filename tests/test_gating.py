@@ -352,6 +352,17 @@ def test_decay_is_confirmed_in_fresh_processes(tmp_path: Path) -> None:
     assert record.reasons[0].startswith("warning: speed-up 1.250 when committed, 1.1")
 
 
+def test_a_latency_that_grew_for_both_arms_is_no_decay(tmp_path: Path) -> None:
+    """Short launches that take 0.3 us longer to begin lose a part of their ratio, and nothing that a config could."""
+    record = checked(tmp_path, Machine({FIXED: 1.95, "A=1": 1.56}), **stored_times(1.65, 1.26))
+    assert (record.verdict, record.reasons) == ("ok", [])
+    record = checked(tmp_path, Machine({FIXED: 1.65, "A=1": 1.56}), **stored_times(1.65, 1.26))
+    assert record.verdict == "decayed"
+    # It explains no more than a latency can be.
+    record = checked(tmp_path, Machine({FIXED: 20.0, "A=1": 18.8}), **stored_times(10.0, 8.0))
+    assert record.verdict == "decayed"
+
+
 def test_a_fixed_launch_that_became_faster_is_no_decay(tmp_path: Path) -> None:
     """The committed config is as fast as it was."""
     record = checked(tmp_path, Machine({FIXED: 8.5, "A=1": 8.0}), **stored_times(10.0, 8.0))

@@ -32,6 +32,9 @@ FAILING: frozenset[CommittedVerdict] = frozenset(
 
 _SCREENING_ROUNDS = 2
 
+# By so much the latency of a launch was seen to differ from process to process.
+_LATENCY_US = 0.5
+
 
 class Margins(NamedTuple):
     """How much slower a committed config may be, as fractions."""
@@ -175,7 +178,8 @@ def _decay(bench: Bench, arms: Arms, judged: GateRecord, row: Row) -> Iterator[G
         return
     margins = bench.margins
     ratios = judged.processes
-    if _lost(ratios, row.speed_up) > margins.decay_fail and len(ratios) == 1:
+    expected = _expected_speed_up(row, row.speed_up, judged.time_us[0])
+    if _lost(ratios, expected) > margins.decay_fail and len(ratios) == 1:
         committed = Config(row.config) if row.config is not None else None
         try:
             others = in_fresh_processes(bench.fresh([None, committed]), arms.plan.launches * judged.time_us[0])
@@ -183,7 +187,7 @@ def _decay(bench: Bench, arms: Arms, judged: GateRecord, row: Row) -> Iterator[G
             yield unmeasurable("decay", arms, (0, 2), margins.decay_fail, f"a lower speed-up, not confirmed: {error}")
             return
         ratios = [*ratios, *(round(math.exp(value), 6) for value in others)]
-    lost = _lost(ratios, row.speed_up)
+    lost = _lost(ratios, expected)
     if lost <= margins.decay_warn:
         return
     told = f"speed-up {row.speed_up:.3f} when committed, {1 / min(ratios):.3f} now ({-lost * 100:+.1f} %)"
@@ -205,9 +209,21 @@ def _decay(bench: Bench, arms: Arms, judged: GateRecord, row: Row) -> Iterator[G
     )
 
 
-def _lost(ratios: Sequence[float], stored: float) -> float:
-    """Return which part of the stored speed-up is lost by the best of the measured ratios of times."""
-    return 1 - 1 / min(ratios) / stored
+def _expected_speed_up(row: Row, stored: float, fixed_us: float) -> float:
+    """Return the stored speed-up less what a latency that grew for both arms alike takes from it.
+
+    A launch of 2 us that took 0.3 us longer to begin in this process would seem to have decayed.
+    """
+    if row.times_us is None or row.times_us.committed is None:
+        return stored
+    fixed, committed = row.times_us.fixed, row.times_us.committed
+    later = min(max(fixed_us - fixed, 0.0), _LATENCY_US)
+    return stored * min(1.0, (fixed + later) / (committed + later) * committed / fixed)
+
+
+def _lost(ratios: Sequence[float], expected: float) -> float:
+    """Return which part of the expected speed-up is lost by the best of the measured ratios of times."""
+    return 1 - 1 / min(ratios) / expected
 
 
 def _near_best(

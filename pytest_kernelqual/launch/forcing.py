@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -16,6 +16,7 @@ from pytest_kernelqual.errors import UnsupportedConfigError
 from pytest_kernelqual.launch import tuning
 from pytest_kernelqual.launch.kernels import interpreted, jit_function, launch_options, levels, signature
 from pytest_kernelqual.launch.proof import (
+    Launch,
     Launches,
     compiled_launch,
     interpreted_launch,
@@ -128,6 +129,7 @@ class _Observation:
         self.local = threading.local()  # backward kernels are launched by a thread of autograd
         self.pending: dict[int, tuple[Any, Callable[[], None]]] = {}
         self.tuners: dict[int, Any] = {}
+        self.read: dict[int, tuple[Any, Launch]] = {}
 
     def install(self, undo: ExitStack) -> None:
         """Patch Triton; `undo` takes it all back."""
@@ -284,13 +286,19 @@ class _Observation:
                 # A launch past the kernel object has the grid of production's own block size.
                 log = self._stray
             else:
-                launch = compiled_launch(compiled, self.jit, self.signature, grid, self.expected)
-                log = partial(self.log.add, launch, self.expected)
+                log = partial(self.log.add, self._launch(compiled, grid), self.expected)
             # Kept with the object, so that its id cannot be taken by another one.
             self.pending[id(made)] = (made, log)
             return made
 
         return launch_metadata
+
+    def _launch(self, compiled: Any, grid: Any) -> Launch:
+        """Return the launch of a compiled kernel, which is read once: a timed graph holds hundreds of launches."""
+        if id(compiled) not in self.read:  # kept with the object, so that its id cannot be taken by another one
+            launch = compiled_launch(compiled, self.jit, self.signature, grid, self.expected)
+            self.read[id(compiled)] = compiled, launch
+        return replace(self.read[id(compiled)][1], grid=sizes(grid))
 
     def _entered(self, metadata: Any) -> None:
         """Log what the driver is told to launch."""

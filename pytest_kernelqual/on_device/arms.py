@@ -1,14 +1,35 @@
 """From an open case to arms that can be timed against each other."""
 
 from functools import partial
+from typing import Any
 
 import torch
 
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import OpenTiming
+from pytest_kernelqual.on_device.forms import Form
 from pytest_kernelqual.on_device.inputs import SeededInputs
 from pytest_kernelqual.on_device.qualify import OpenCase
+from pytest_kernelqual.on_device.snapshots import Draw
 from pytest_kernelqual.on_device.timing import Comparison, InputSet, Ruler
+
+
+class _RingInputs(SeededInputs):
+    """Inputs of one set of a ring: the values that the first set drew, in memory of their own."""
+
+    def __init__(self, draws: list[torch.Tensor], **options: Any) -> None:
+        super().__init__(**options)
+        self._draws = draws
+
+    def _make(self, form: Form, draw: Draw | None, *, by_parts: bool = False) -> torch.Tensor:
+        number = self._made
+        if number < len(self._draws):  # copied, since to draw them again takes many times as long
+            tensor = super()._make(form, None)
+            tensor.detach().copy_(self._draws[number])
+        else:
+            tensor = super()._make(form, draw, by_parts=by_parts)
+            self._draws.append(tensor.detach().clone())
+        return tensor
 
 
 def compare_arms(opened: OpenCase, request: OpenTiming, ruler: Ruler, *, stream: str) -> Comparison:
@@ -21,15 +42,17 @@ def compare_arms(opened: OpenCase, request: OpenTiming, ruler: Ruler, *, stream:
         stream: Names the seeds of the input sets.
     """
     device = opened.device
+    draws: list[torch.Tensor] = []
 
     def allocate(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype, *, name: str) -> torch.Tensor:
         del name
         # As production does: guards would move tensors against each other.
         return torch.empty_strided(shape, strides, dtype=dtype, device=device.torch_device)
 
-    def make_set(index: int) -> InputSet:
-        inputs = SeededInputs(
-            stream=f"{stream}/ring/{index}",
+    def make_set() -> InputSet:
+        inputs = _RingInputs(
+            draws,
+            stream=f"{stream}/ring",
             device=device.torch_device,
             interpreted=device.interpreted,
             allocate=allocate,

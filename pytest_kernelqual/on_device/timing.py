@@ -23,12 +23,15 @@ _QUANTA = 100
 _EMPTY_INTERVALS = 20
 _PROBES = 200
 _MOST_LAUNCHES = 20_000
+# What the device spins before each sample, about 15 us, while the host queues the sample.
 _SPIN_CYCLES = 30_000
-# About 2 ms, in which the host queues a handful of launches.
-_ROUGH_SPIN_CYCLES = 4_000_000
+# What it spins before the first of many samples, about 0.2 ms: the host is ahead from then on.
+_HEAD_START_CYCLES = 400_000
+# About 2 ms, in which the host queues some hundred events, or a handful of launches.
+_LONG_SPIN_CYCLES = 4_000_000
 # A device that idled takes about this long to run as it will.
 _WARM_UP_S = 0.003
-_ROUGH_LAUNCHES = 8
+_ROUGH_LAUNCHES = 32
 # No launch is shorter; what an event reads of a single one is not precise enough to say more.
 _LEAST_TIME_US = 1.0
 # Readings are floats: steps below this are rounding.
@@ -47,6 +50,15 @@ class Ruler(NamedTuple):
     def shortest_us(self) -> float:
         """Return how long a sample must be at least."""
         return max(_QUANTA * self.quantum_us, _EMPTY_INTERVALS * self.empty_us)
+
+
+class _Sample(NamedTuple):
+    """One sample that is queued."""
+
+    begin: torch.cuda.Event
+    end: torch.cuda.Event
+    late: bool
+    """The device came to its begin before all of it was queued, so that the interval may hold host time."""
 
 
 class InputSet(NamedTuple):
@@ -74,11 +86,15 @@ class Plan(NamedTuple):
 def probe_ruler() -> Ruler:
     """Measure event quantum and empty interval on the current stream."""
     pairs = [_interval() for _ in range(_PROBES)]
-    _spin(_SPIN_CYCLES)
-    for begin, end in pairs:
-        begin.record()
-        end.record()
-    torch.cuda.synchronize()
+    spin_cycles, late = _LONG_SPIN_CYCLES, True
+    while late and spin_cycles <= _MOST_SPIN_CYCLES:  # a host that is behind would be what is measured
+        _spin(spin_cycles)
+        for begin, end in pairs:
+            begin.record()
+            end.record()
+        late = pairs[0][0].query()  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()
+        spin_cycles *= 4
     readings = sorted({round(begin.elapsed_time(end) * 1e3, 4) for begin, end in pairs})
     steps = [after - before for before, after in pairwise(readings) if after - before > _LEAST_STEP_US]
     median = statistics.median(begin.elapsed_time(end) * 1e3 for begin, end in pairs)
@@ -90,7 +106,7 @@ class Comparison:
 
     def __init__(
         self,
-        make_set: Callable[[int], InputSet],
+        make_set: Callable[[], InputSet],
         arms: Sequence[Callable[[], AbstractContextManager[Any]]],
         *,
         ruler: Ruler,
@@ -103,7 +119,7 @@ class Comparison:
         """Build the ring, choose how to sample, and capture every arm.
 
         Args:
-            make_set: Builds the i-th input set.
+            make_set: Builds another input set.
             arms: Makes the context under which each arm launches.
             ruler: Of this device.
             arguments: Arguments of each arm's launch: empty, or the config.
@@ -118,7 +134,7 @@ class Comparison:
         self._arms = arms
         self._arguments = arguments
         self._ruler = ruler
-        first = make_set(0)
+        first = make_set()
         footprint = _input_bytes(first.inputs) + output_bytes
         self._sets = [first]
         for arm in range(len(arms)):
@@ -127,7 +143,7 @@ class Comparison:
         wanted = math.ceil(max(target_us, ruler.shortest_us()) / time_us)
         size = sample_size(wanted, footprint, l2_bytes(), mutates=mutates, cold=cold)
         launches = size.launches
-        self._sets += [make_set(index) for index in range(1, size.ring)]
+        self._sets += [make_set() for _ in range(1, size.ring)]
         self._flush = _flush_buffer() if size.flushed else None
         self._mutates = mutates
         self._live, self._pristine = _memories(self._sets) if mutates else ([], [])
@@ -150,19 +166,30 @@ class Comparison:
 
         Every other round is taken as B, A, A, B, so that the place within a round favours neither arm.
         All are queued before the first is read: a device that idles between samples runs the next one differently.
+        Where the host fell behind the device, all are taken again behind longer spins.
         """
-        for arm in (first, second):
-            self._sample(arm)
         abba, baab = (first, second, second, first), (second, first, first, second)
-        marks = [[self._sample(arm) for arm in (baab if turn % 2 else abba)] for turn in range(count)]
-        torch.cuda.synchronize()
+        while True:
+            _spin(_HEAD_START_CYCLES)
+            for arm in (first, second):
+                self._sample(arm)
+            turns = [[self._sample(arm) for arm in (baab if turn % 2 else abba)] for turn in range(count)]
+            torch.cuda.synchronize()
+            if not any(sample.late for four in turns for sample in four):
+                break
+            self._spin_longer()
         taken = []
-        for turn, four in enumerate(marks):
-            told = [begin.elapsed_time(end) * 1e3 / self.plan.launches for begin, end in four]
+        for turn, four in enumerate(turns):
+            told = [sample.begin.elapsed_time(sample.end) * 1e3 / self.plan.launches for sample in four]
             taken.append([told[1], told[0], told[3], told[2]] if turn % 2 else told)
         return taken
 
-    def _sample(self, arm: int) -> tuple[torch.cuda.Event, torch.cuda.Event]:
+    def _spin_longer(self) -> None:
+        self._spin_cycles *= 4
+        if self._spin_cycles > _MOST_SPIN_CYCLES:
+            raise UnmeasurableError("host too slow: launches cannot be queued ahead of the device")
+
+    def _sample(self, arm: int) -> _Sample:
         if self._mutates:
             torch._foreach_copy_(self._live, self._pristine)
         if self._flush is not None:
@@ -170,16 +197,14 @@ class Comparison:
         begin, end = _interval()
         if self.plan.method == "graph":
             # The spin keeps the device busy until the replay is queued, so that the interval holds no host time.
-            _spin(_SPIN_CYCLES)
+            _spin(self._spin_cycles)
             begin.record()
             self._graphs[arm].replay()
             end.record()
-            return begin, end
+            return _Sample(begin, end, begin.query())  # type: ignore[no-untyped-call]
         return self._sample_by_events(arm, begin, end)
 
-    def _sample_by_events(
-        self, arm: int, begin: torch.cuda.Event, end: torch.cuda.Event
-    ) -> tuple[torch.cuda.Event, torch.cuda.Event]:
+    def _sample_by_events(self, arm: int, begin: torch.cuda.Event, end: torch.cuda.Event) -> _Sample:
         """Queue all launches behind a spin that outlasts the host; repeat with a longer one where it did not."""
         while True:
             torch.cuda.synchronize()
@@ -190,10 +215,8 @@ class Comparison:
                     self._call(arm, self._sets[index % len(self._sets)])
             end.record()
             if not begin.query():  # type: ignore[no-untyped-call]
-                return begin, end
-            self._spin_cycles *= 4
-            if self._spin_cycles > _MOST_SPIN_CYCLES:
-                raise UnmeasurableError("host too slow: launches cannot be queued ahead of the device")
+                return _Sample(begin, end, late=False)
+            self._spin_longer()
 
     def _capture(self, launches: int) -> bool:
         """Capture each arm; each takes the memory of the one before, so that all write the same output buffers."""
@@ -259,7 +282,7 @@ class Comparison:
             first.inputs.restore()
             torch.cuda.synchronize()
             begin, end = _interval()
-            _spin(_ROUGH_SPIN_CYCLES)
+            _spin(_LONG_SPIN_CYCLES if graph is None else _HEAD_START_CYCLES)
             begin.record()
             if graph is not None:
                 graph.replay()
