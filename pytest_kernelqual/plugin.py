@@ -61,6 +61,11 @@ _VALUES = (
     ("tolerance", "PERCENT", "how much slower than the fixed launch a committed config may be; default 2"),
     ("budget", "TIME", "how long committed configs may be timed, for example 60s; default no limit"),
     (
+        "drift",
+        "ACTION",
+        "warn or fail where the fixed launch gives other bytes than when a row was committed; default warn",
+    ),
+    (
         "provocation",
         "SWITCH",
         "on or off (NVIDIA GPUs): dirty shared memory and registers, run some launches beside noise; default on",

@@ -120,6 +120,11 @@ class CaseSession:
         self._listener.candidate(record)
         return record
 
+    def fixed(self) -> FixedRecord:
+        """Return the fixed launch on the first input set."""
+        self._open(0)
+        return self._fixed()
+
     def fixed_output(self) -> list[OutputBytes]:
         """Return the fixed launch's output bytes for the first input set; KernelqualError when it did not qualify."""
         if not self._open(0):

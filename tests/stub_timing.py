@@ -20,6 +20,7 @@ from pytest_kernelqual.model.messages import (
     Described,
     EnvironmentRead,
     Hello,
+    InputInfo,
     Open,
     Opened,
     OpenTiming,
@@ -97,7 +98,10 @@ class TimingServer(StubServer):
                 if request.for_timing and declared.get("dies") == "timing":
                     os.abort()
                 fixed = declared.get("fixed", {}).get(request.case, "qualified")
-                return structs.replace(opened, output=digest(request.case), outcome=fixed)
+                made = InputInfo(
+                    name="x", shape=(1,), dtype="int8", strides=(1,), digest=digest(f"{self._settings.seed}")
+                )
+                return structs.replace(opened, output=digest(request.case), inputs=[made], outcome=fixed)
             case OpenTiming() | Sample():
                 assert self._fake is not None
                 if self._refusing:

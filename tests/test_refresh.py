@@ -37,6 +37,9 @@ ENVIRONMENT = Environment(
     **to_builtins(NEWER),
 )
 
+INPUTS = f"sha256:{'b' * 64}"
+PRODUCTION = FixedRecord(outcome="qualified", output=OUTPUT, inputs=INPUTS)
+
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -46,7 +49,7 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def refreshed(folder: Path, machine: Machine, **given: Any) -> Refreshed:
     """Measure the row of the key."""
-    return refresh(bench(folder, machine, **given), output=lambda: OUTPUT)
+    return refresh(bench(folder, machine, **given), fixed=lambda: PRODUCTION)
 
 
 def row_of(found: Refreshed) -> Row:
@@ -89,7 +92,8 @@ def test_what_a_row_says(tmp_path: Path) -> None:
     assert 1.21 < found.speed_up < 1.23
     assert found.times_us is not None
     assert (round(found.times_us.fixed), round(found.times_us.committed or 0)) == (10, 8)
-    assert (found.key, found.evidence, found.output, found.fixed_output) == (KEY, "identical_bytes", OUTPUT, OUTPUT)
+    assert (found.key, found.evidence, found.output) == (KEY, "identical_bytes", OUTPUT)
+    assert (found.fixed_output, found.fixed_inputs) == (OUTPUT, INPUTS)
     assert (found.method, found.cache) == ("graph", "cold")
 
 
@@ -172,10 +176,10 @@ def test_a_device_that_is_disturbed_halfway_writes_nothing(tmp_path: Path) -> No
 
 def test_nothing_is_written_without_a_device_or_a_reference(tmp_path: Path) -> None:
     """A fixed launch that did not qualify is no reference for an honest null either."""
-    assert refresh(bench(tmp_path, None), output=lambda: OUTPUT).reason == (
+    assert refresh(bench(tmp_path, None), fixed=lambda: PRODUCTION).reason == (
         "no device: kernels are interpreted, and nothing is timed"
     )
-    found = refresh(bench(tmp_path, Machine({FIXED: 10.0, "A=1": 5.0})), output=lambda: None)
+    found = refresh(bench(tmp_path, Machine({FIXED: 10.0, "A=1": 5.0})), fixed=lambda: None)
     assert (found.row, found.reason) == (
         None,
         "not written: the fixed launch did not qualify on every case of the key",

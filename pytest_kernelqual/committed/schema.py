@@ -66,6 +66,8 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_
     """Digest of the committed config's output; None where the fixed launch was kept."""
     fixed_output: Digest | None = None
     """Digest of the fixed launch's output: shows when production's own bytes changed."""
+    fixed_inputs: Digest | None = None
+    """Digest of the inputs that gave it: other inputs give other bytes."""
     times_us: Times | None = None
     speed_up: Positive | None = None
     """Time of the fixed launch divided by time of the committed config: the minimum of `speed_up_samples`."""

@@ -6,13 +6,13 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from pytest_kernelqual.committed.refusal import Refusal
-from pytest_kernelqual.committed.schema import Row, Times
+from pytest_kernelqual.committed.schema import CommittedFile, Row, Times
 from pytest_kernelqual.errors import UnmeasurableError
 from pytest_kernelqual.gating.arms import Arms, control, halve, medians_us
-from pytest_kernelqual.gating.row import Bench
+from pytest_kernelqual.gating.row import Bench, drift
 from pytest_kernelqual.judge.statistics import LAST_LOOK, estimate, log_ratio_of_round
 from pytest_kernelqual.model.config import Config
-from pytest_kernelqual.model.record import GateRecord
+from pytest_kernelqual.model.record import FixedRecord, GateRecord, ProductionBytes
 
 # A challenger replaces the incumbent only when it is faster by more than this in each of three processes.
 REPLACE_MARGIN = 0.02
@@ -24,9 +24,13 @@ class Refreshed(NamedTuple):
     row: Row | None
     reason: str
     control: GateRecord | None = None
+    production: ProductionBytes = "unknown"
+    """The fixed launch's bytes against those of the row that is replaced."""
+    drift: str = ""
+    """What changed them."""
 
 
-def refresh(bench: Bench, *, output: Callable[[], str | None]) -> Refreshed:
+def refresh(bench: Bench, *, fixed: Callable[[], FixedRecord | None]) -> Refreshed:
     """Return the row for a key.
 
     The incumbent is the committed config while it is valid and qualified, else the fixed launch.
@@ -34,18 +38,36 @@ def refresh(bench: Bench, *, output: Callable[[], str | None]) -> Refreshed:
 
     Args:
         bench: What the row is measured with.
-        output: Digest of the fixed launch's output, which that of every qualified candidate equals; None where the
-            fixed launch did not qualify on every case of the key. Asked after the candidates were qualified.
+        fixed: The fixed launch of the case that is timed, with the digest of its output, which that of every
+            qualified candidate equals; None where it did not qualify on every case of the key.
+            Asked after the candidates were qualified.
     """
     if bench.arms is None:
         return Refreshed(None, bench.untimed)
+    production, told = _drift(bench)
+    return _refreshed(bench, bench.arms, fixed)._replace(production=production, drift=told)
+
+
+def _drift(bench: Bench) -> tuple[ProductionBytes, str]:
+    """Hold production against the row that was measured before; a changed kernel may give what it likes."""
+    file = bench.store.read(bench.kernel, bench.device)
+    if isinstance(file, CommittedFile):
+        row = file.row(bench.key)
+        if row is not None and file.space_of(row) == bench.spec.space:
+            return drift(bench, file, row)
+    return "unknown", ""
+
+
+def _refreshed(
+    bench: Bench, make: Callable[[Sequence[Config | None]], Arms], fixed: Callable[[], FixedRecord | None]
+) -> Refreshed:
     able = [Config(info.config) for info in bench.spec.candidates if bench.qualified(info) is None]
-    digest = output()
-    if digest is None:
+    production = fixed()
+    if production is None:
         return Refreshed(None, "not written: the fixed launch did not qualify on every case of the key")
     incumbent = _incumbent(bench, able)
     configs: list[Config | None] = [None, None, *able]
-    arms = bench.arms(configs)
+    arms = make(configs)
     armed = control(arms, margin=bench.margins.fixed, qualify=True)
     if armed.verdict != "ok":
         return Refreshed(None, f"not written: {armed.reason}", armed)
@@ -54,7 +76,7 @@ def refresh(bench: Bench, *, output: Callable[[], str | None]) -> Refreshed:
         # Arm 1 stands for the fixed launch where that is a challenger.
         order = halve(arms, 0, list(range(2 if old == 0 else 1, len(configs))))
         rivals = [arm for arm in order if arm != old]
-        return Refreshed(*_decided(bench, arms, configs, old, rivals[:1], digest), armed)
+        return Refreshed(*_decided(bench, arms, configs, old, rivals[:1], production), armed)
     except UnmeasurableError as error:
         return Refreshed(None, f"not written: {error}", armed)
 
@@ -67,7 +89,7 @@ def _incumbent(bench: Bench, able: Sequence[Config]) -> Config | None:
 
 
 def _decided(
-    bench: Bench, arms: Arms, configs: Sequence[Config | None], old: int, rivals: Sequence[int], output: str
+    bench: Bench, arms: Arms, configs: Sequence[Config | None], old: int, rivals: Sequence[int], fixed: FixedRecord
 ) -> tuple[Row, str]:
     """Confirm the best challenger against the incumbent in three processes, and measure the winner's speed-up."""
     wanted = [0, 0, old, *rivals]
@@ -103,8 +125,9 @@ def _decided(
         key=bench.key,
         config=dict(config) if config is not None else None,
         evidence="identical_bytes" if config is not None else None,
-        output=output if config is not None else None,
-        fixed_output=output,
+        output=fixed.output if config is not None else None,
+        fixed_output=fixed.output,
+        fixed_inputs=fixed.inputs,
         times_us=Times(fixed=round(fixed_us, 4), committed=round(chosen_us, 4) if config is not None else None),
         speed_up=round(min(ratios), 4) if ratios else None,
         speed_up_samples=[round(ratio, 4) for ratio in ratios],

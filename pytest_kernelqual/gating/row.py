@@ -7,13 +7,22 @@ from typing import Any, NamedTuple
 from msgspec import Struct, structs
 
 from pytest_kernelqual.committed.refusal import Refusal
-from pytest_kernelqual.committed.schema import CommittedDevice, CommittedFile, Row
+from pytest_kernelqual.committed.schema import CommittedDevice, CommittedFile, Row, Toolchain
 from pytest_kernelqual.committed.store import Store
 from pytest_kernelqual.errors import UnmeasurableError
 from pytest_kernelqual.gating.arms import Arms, control, gate, in_fresh_processes, screen, unmeasurable
+from pytest_kernelqual.judge.drift import judge_production
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import CandidateInfo, CaseInfo, SpecInfo
-from pytest_kernelqual.model.record import CandidateRecord, CommittedRecord, CommittedVerdict, GateRecord, GateVerdict
+from pytest_kernelqual.model.record import (
+    CandidateRecord,
+    CommittedRecord,
+    CommittedVerdict,
+    FixedRecord,
+    GateRecord,
+    GateVerdict,
+    ProductionBytes,
+)
 
 # Verdicts that fail an item; the others pass or warn.
 FAILING: frozenset[CommittedVerdict] = frozenset(
@@ -22,6 +31,7 @@ FAILING: frozenset[CommittedVerdict] = frozenset(
         "slower_than_best",
         "decayed",
         "not_qualified",
+        "drifted",
         "stale",
         "orphan",
         "missing",
@@ -62,6 +72,12 @@ class Bench(Struct, frozen=True):
     fresh: Callable[[Sequence[Config | None]], list[Arms]]
     """Makes the same arms in two fresh processes."""
     margins: Margins
+    fixed: Callable[[CaseInfo], FixedRecord | None] = lambda _case: None
+    """Returns what this run found of the fixed launch, or runs it."""
+    toolchain: Toolchain | None = None
+    """What this run uses; None where its bytes are not those of the row's device."""
+    drift_fails: bool = False
+    """Other bytes of the fixed launch than when the row was committed fail the row."""
     untimed: str = "no device: kernels are interpreted, and nothing is timed"
     """Why nothing can be timed, where `arms` is None."""
     elsewhere: bool = False
@@ -85,19 +101,32 @@ def check(bench: Bench) -> CommittedRecord:
         return structs.replace(found, device=blank.device, key=blank.key)
     file, row = found
     record = structs.replace(blank, config=row.config)
-    told = _static(bench, file, row)
-    if told is not None:
-        return verdict(record, *told)
+    wrong = _static(bench, file, row)
+    if wrong is not None:
+        return verdict(record, *wrong)
     if bench.elsewhere:
         return verdict(record, "not_timed", bench.untimed)
-    if row.config is not None:
-        info = bench.candidate(Config(row.config))
-        against = bench.qualified(info) if info is not None else None
-        if against is not None:
-            return verdict(record, "not_qualified", f"{against.id}: {against.outcome}: {against.reason}")
-    if bench.arms is None:
-        return verdict(record, "not_timed", bench.untimed)
-    return _gated(bench, bench.arms, record, row)
+    against = _unqualified(bench, row)
+    if against is not None:
+        return verdict(record, "not_qualified", f"{against.id}: {against.outcome}: {against.reason}")
+    production, told = drift(bench, file, row)
+    record = structs.replace(record, production=production, reasons=[told] if told else [])
+    if production == "changed" and bench.drift_fails:
+        return verdict(record, "drifted")
+    return _gated(bench, bench.arms, record, row) if bench.arms else verdict(record, "not_timed", bench.untimed)
+
+
+def _unqualified(bench: Bench, row: Row) -> CandidateRecord | None:
+    info = bench.candidate(Config(row.config)) if row.config is not None else None
+    return bench.qualified(info) if info is not None else None
+
+
+def drift(bench: Bench, file: CommittedFile, row: Row) -> tuple[ProductionBytes, str]:
+    """Tell whether production's own bytes are those stored in a row, and what changed."""
+    fixed = bench.fixed(bench.cases[0]) if bench.toolchain is not None and row.fixed_output is not None else None
+    if bench.toolchain is None or fixed is None:
+        return "unknown", ""
+    return judge_production(row, file.toolchain_of(row), fixed, bench.toolchain)
 
 
 def verdict(record: CommittedRecord, name: CommittedVerdict, *reasons: str) -> CommittedRecord:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from msgspec import Struct, structs, to_builtins
@@ -21,7 +21,7 @@ from pytest_kernelqual.gating.row import Bench, Margins, check, refused, verdict
 from pytest_kernelqual.hooks.benchmark import Benchmarks
 from pytest_kernelqual.hooks.item_report import attach
 from pytest_kernelqual.hooks.planning import kernel_nodeid
-from pytest_kernelqual.hooks.refreshing import BUDGET
+from pytest_kernelqual.hooks.refreshing import BUDGET, toolchain_of
 from pytest_kernelqual.hooks.run import Declared, Run, TargetRow
 from pytest_kernelqual.model.case import Case
 from pytest_kernelqual.model.config import Config
@@ -36,6 +36,8 @@ from pytest_kernelqual.model.record import (
 from pytest_kernelqual.processes.device import STARTING, Device, Limits
 from pytest_kernelqual.report.rows import committed_text
 from pytest_kernelqual.session import CaseSession
+
+_T = TypeVar("_T")
 
 
 class KeyTarget(Struct, frozen=True):
@@ -126,7 +128,7 @@ class RowSession:
 
     def _bench(self) -> Bench:
         target, run = self._target, self._run
-        here = run.committed_device()
+        here, environment = run.committed_device(), run.environment()
         elsewhere = here is not None and here.name != target.device.name
         untimed = _untimed(run, target.device, here)
         place = Place(target.declared.path, target.declared.spec.name, target.cases[0].id, self._limits)
@@ -145,13 +147,17 @@ class RowSession:
             arms=None if untimed else lambda configs: arms(run.device, configs),
             fresh=lambda configs: [arms(other, configs) for other in run.confirming],
             margins=_margins(target.declared.spec, run),
+            fixed=self._fixed,
+            toolchain=toolchain_of(environment) if here is not None and environment is not None else None,
+            drift_fails=run.settings.drift_fails,
             untimed=untimed,
             elsewhere=elsewhere,
         )
 
     def _refreshed(self, bench: Bench) -> CommittedRecord:
-        found = refresh(bench, output=lambda: self._fixed_output(bench))
+        found = refresh(bench, fixed=lambda: self._qualified_fixed(bench))
         record = structs.replace(self._record, gates=[found.control] if found.control else [])
+        record = structs.replace(record, production=found.production, reasons=[found.drift] if found.drift else [])
         if found.row is None:
             return verdict(record, "not_timed", found.reason)
         proposal = Proposal(
@@ -162,18 +168,23 @@ class RowSession:
         )
         return verdict(record, "ok", found.reason)
 
-    def _fixed_output(self, bench: Bench) -> str | None:
-        """Return the digest of the fixed launch's output on the case that is timed; None unless all cases have one."""
-        found = [
-            self._run.fixed_outputs.get((self._target.declared.path, bench.spec.name, case.id)) for case in bench.cases
-        ]
-        return found[0] if all(found) else None
+    def _qualified_fixed(self, bench: Bench) -> FixedRecord | None:
+        """Return the fixed launch of the case that is timed; None unless it gave an output on all cases."""
+        found = [self._run.known_fixed(self._target.declared, case) for case in bench.cases]
+        return found[0] if all(one is not None and one.output for one in found) else None
 
     def _qualify(self, case: CaseInfo, info: CandidateInfo) -> CandidateRecord:
         """Return what this run found of a candidate, or find it now."""
         known = self._run.known_candidate(self._target.declared, case, info.id)
-        if known is not None:
-            return known
+        return known if known is not None else self._now(case, lambda session: session.qualify(info))
+
+    def _fixed(self, case: CaseInfo) -> FixedRecord:
+        """Return what this run found of the fixed launch, or find it now."""
+        known = self._run.known_fixed(self._target.declared, case)
+        return known if known is not None else self._now(case, lambda session: session.fixed())
+
+    def _now(self, case: CaseInfo, find: Callable[[CaseSession], _T]) -> _T:
+        """Find something out about a case; the time that it takes is not that of timing."""
         session = CaseSession(
             self._target.declared.path,
             self._target.declared.spec,
@@ -185,7 +196,7 @@ class RowSession:
         began = time.monotonic()
         try:
             with self._run.lock.shared():
-                return session.qualify(info)
+                return find(session)
         finally:
             self._qualifying_s += time.monotonic() - began
 
@@ -199,7 +210,7 @@ class _Remember:
         self._case = case
 
     def fixed(self, record: FixedRecord) -> None:
-        """Keep the fixed launch's output digest."""
+        """Keep the fixed launch's record."""
         self._run.remember_fixed(self._declared, self._case, record)
 
     def candidate(self, record: CandidateRecord) -> None:

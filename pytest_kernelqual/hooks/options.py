@@ -39,6 +39,7 @@ def read_settings(config: pytest.Config, *, visible_device: str | None = None) -
         in_process=bool(config.option.kernelqual_in_process),
         committed_dir=str(config.getini("kernelqual_committed") or "committed_configs"),
         update=bool(config.option.kernelqual_update),
+        drift_fails=_value(config, "drift", _drift, default=False),
         provocation=_value(config, "provocation", _switch, default=True),
         tolerance_pct=_value(config, "tolerance", _percent, 2.0),
         budget_s=_value(config, "budget", _budget, None),
@@ -96,6 +97,12 @@ def _percent(text: str) -> float:
     if not 0 < number <= _MAX_PERCENT:
         raise ValueError(f"must be a number of percent above 0 and at most {_MAX_PERCENT:g}")
     return number
+
+
+def _drift(text: str) -> bool:
+    if text not in ("warn", "fail"):
+        raise ValueError("must be warn or fail")
+    return text == "fail"
 
 
 def _switch(text: str) -> bool:

@@ -53,13 +53,7 @@ def write_proposals(
     """
     if environment is None:
         return []
-    toolchain = Toolchain(
-        driver=environment.driver,
-        runtime=environment.runtime,
-        torch=environment.torch,
-        triton=environment.triton,
-        python=environment.python,
-    )
+    toolchain = toolchain_of(environment)
     reports: list[UpdateReport | Refusal] = []
     for kernel in kernels:
         for proposals in _by_file(_writable(kernel)):
@@ -72,6 +66,17 @@ def write_proposals(
             device = msgspec.convert(first.device, CommittedDevice)
             reports.append(store.update(first.kernel, device, changes))
     return reports
+
+
+def toolchain_of(environment: Environment) -> Toolchain:
+    """Return the versions that rows are measured with."""
+    return Toolchain(
+        driver=environment.driver,
+        runtime=environment.runtime,
+        torch=environment.torch,
+        triton=environment.triton,
+        python=environment.python,
+    )
 
 
 def _writable(kernel: KernelRecord) -> list[Proposal]:

@@ -77,8 +77,7 @@ class Run:
         self._lock: DeviceLock | None = None
         self._confirming: list[Device] = []
         self._candidates: dict[tuple[str, str, str, str], CandidateRecord] = {}
-        self.fixed_outputs: dict[tuple[str, str, str], str | None] = {}
-        """Digest of the fixed launch's output, by path, spec and case."""
+        self._fixed: dict[tuple[str, str, str], FixedRecord] = {}
 
     @property
     def store(self) -> Store:
@@ -112,12 +111,16 @@ class Run:
         self._candidates[declared.path, declared.spec.name, case.id, record.id] = record
 
     def remember_fixed(self, declared: Declared, case: CaseInfo, record: FixedRecord) -> None:
-        """Keep the fixed launch's output digest."""
-        self.fixed_outputs[declared.path, declared.spec.name, case.id] = record.output
+        """Keep the fixed launch's record."""
+        self._fixed[declared.path, declared.spec.name, case.id] = record
 
     def known_candidate(self, declared: Declared, case: CaseInfo, id_: str) -> CandidateRecord | None:
         """Return what this process found of a candidate, or None."""
         return self._candidates.get((declared.path, declared.spec.name, case.id, id_))
+
+    def known_fixed(self, declared: Declared, case: CaseInfo) -> FixedRecord | None:
+        """Return what this process found of the fixed launch, or None."""
+        return self._fixed.get((declared.path, declared.spec.name, case.id))
 
     @property
     def journal_folder(self) -> Path:

@@ -108,6 +108,7 @@ CommittedVerdict = Literal[
     "slower_than_best",
     "decayed",
     "not_qualified",
+    "drifted",
     "stale",
     "orphan",
     "missing",
@@ -117,6 +118,9 @@ CommittedVerdict = Literal[
     "unmeasurable",
     "not_timed",
 ]
+
+
+ProductionBytes = Literal["same", "changed", "not_comparable", "unknown"]
 
 
 class Proposal(Struct, frozen=True, kw_only=True):
@@ -139,6 +143,8 @@ class CommittedRecord(Struct, frozen=True, kw_only=True):
     """None: the fixed launch is kept."""
     verdict: CommittedVerdict = "not_timed"
     reasons: list[str] = field(default_factory=list)
+    production: ProductionBytes = "unknown"
+    """The fixed launch's bytes against those stored in the row; `not_comparable` where the inputs are others."""
     gates: list[GateRecord] = field(default_factory=list)
     speed_up: float | None = None
     """Fixed time / committed time of this run."""

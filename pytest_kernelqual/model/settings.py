@@ -38,6 +38,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Folder of committed configs, relative to the root folder."""
     update: bool = False
     """Measure committed configs anew instead of gating them."""
+    drift_fails: bool = False
+    """A committed row fails where the fixed launch gives other bytes than when the row was committed."""
     provocation: bool = True
     """Dirty shared memory and registers before launches, and run some beside a noise kernel; NVIDIA GPUs only."""
     tolerance_pct: float = 2.0

@@ -41,7 +41,9 @@ def rows_summary(kernels: Iterable[KernelRecord]) -> str:
         return ""
     counts = Counter(row.verdict for _, row in rows)
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
-    return "\n".join([f"committed configs: {len(rows)} rows: {told}", *_notable(rows)])
+    changed = sum(row.production == "changed" for _, row in rows)
+    drifted = f"; production's bytes changed in {changed}" if changed else ""
+    return "\n".join([f"committed configs: {len(rows)} rows: {told}{drifted}", *_notable(rows)])
 
 
 def refresh_summary(reports: Iterable[UpdateReport | Refusal]) -> str:
@@ -75,7 +77,9 @@ def _notable(rows: list[tuple[KernelRecord, CommittedRecord]]) -> Iterator[str]:
     for kernel, row in rows:
         if row.verdict in _QUIET and not row.reasons:
             continue
-        reason = row.reasons[-1] if row.reasons else ""
+        # What is told of production comes first, and would else be lost.
+        told = row.reasons if row.production in ("changed", "not_comparable") else row.reasons[-1:]
+        reason = "; ".join(told)
         seen[row.verdict, reason] += 1
         if seen[row.verdict, reason] == 1:
             yield f"  {clean(f'{kernel.kernel} {_name(row)}: {row.verdict}: {reason}', _LONGEST)}"
