@@ -33,6 +33,10 @@ class DryRunError(KernelqualError):
     """It cannot be told without running what production would launch."""
 
 
+class UnknownProgramError(KernelqualError):
+    """It cannot be told whether a launch is the same program as another; the message says why."""
+
+
 class DocumentError(KernelqualError):
     """A report or journal file cannot be read, or does not say what it must."""
 

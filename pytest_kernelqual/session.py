@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 from msgspec import structs
 
 from pytest_kernelqual.errors import DeviceProcessError, KernelqualError
+from pytest_kernelqual.judge.dead_axes import Launched, dead_axes
 from pytest_kernelqual.judge.verdict import FINAL, case_failures, combine
 from pytest_kernelqual.model.messages import (
     CandidateInfo,
@@ -73,6 +74,8 @@ class CaseSession:
         self._opened: dict[int, Opened] = {}
         self._broken: Opened | None = None
         self._records: dict[str, CandidateRecord] = {}
+        self._attempts: dict[str, list[Tried]] = {}
+        """By candidate, one per input set."""
         self._restarts = 0
 
     @property
@@ -88,7 +91,7 @@ class CaseSession:
         """Run the fixed launch and every candidate on every input set; never raises for what a kernel does."""
         representatives = {info.program: info for info in reversed(self._spec.candidates)}
         todo = [info for info in self._spec.candidates if representatives[info.program] is info]
-        attempts: dict[str, list[Tried]] = {info.id: [] for info in todo}
+        attempts = self._attempts = {info.id: [] for info in todo}
         last = self.seeds - 1
         for seed in range(self.seeds):
             if not self._open(seed):
@@ -107,7 +110,7 @@ class CaseSession:
 
     def qualify(self, info: CandidateInfo) -> CandidateRecord:
         """Qualify one candidate on every input set, for a hand-written test."""
-        tried: list[Tried] = []
+        tried = self._attempts[info.id] = []
         for seed in range(self.seeds):
             if not self._open(seed):
                 tried.append(Tried(outcome="not_run", reason=self._no_baseline()))
@@ -157,6 +160,7 @@ class CaseSession:
             inputs=_inputs_digest(self._opened[seed] for seed in sorted(self._opened)),
             fixed=fixed,
             candidates=candidates,
+            dead_axes=dead_axes([self._launched(info) for info in self._spec.candidates]),
             passed=not failures,
             failures=failures,
             restarts=self._restarts,
@@ -201,7 +205,9 @@ class CaseSession:
     def _attempt(self, info: CandidateInfo, seed: int) -> Tried:
         """Try a candidate on the open input set; one that faulted stays a fault, whatever further attempts give."""
         patient_until = time.monotonic() + self._limits.run_s
-        first = last = self._try(info)
+        first = last = self._try(info, look=self._worth_a_look(info))
+        if first.outcome in ("fault", "timeout") and first.phase == "inputs" and self._open(seed):
+            first = last = self._try(info)  # it was looked at, and not run: of the candidate nothing is known by that
         outcomes = [first.outcome]
         while (
             "fault" in outcomes
@@ -214,13 +220,22 @@ class CaseSession:
             outcomes.append(last.outcome)
         return _counted(first, f"{outcomes.count(first.outcome)} of {len(outcomes)}")
 
-    def _try(self, info: CandidateInfo) -> Tried:
+    def _worth_a_look(self, info: CandidateInfo) -> bool:
+        """Tell whether to ask what a candidate launches: not where an input set showed a program of its own."""
+        tried = self._attempts[info.id]
+        if not tried:
+            return True
+        programs = [first.program for first, *_ in filter(None, self._attempts.values()) if first.program]
+        return tried[0].evidence == "identical_binary" or programs.count(tried[0].program) > 1
+
+    def _try(self, info: CandidateInfo, *, look: bool = False) -> Tried:
         try:
-            reply = self._device.ask(Try(config=info.config), self._limits)
+            reply = self._device.ask(Try(config=info.config, look=look), self._limits)
         except DeviceProcessError as death:
             self._lost()
             outcome, reason, detail = _told(death)
-            phase: Phase = "compile" if death.phase == "compile" else "run"
+            phases: dict[str, Phase] = {"inputs": "inputs", "compile": "compile"}
+            phase = phases.get(death.phase, "run")
             return Tried(outcome=outcome, reason=reason, phase=phase, detail=detail, launches=death.launches)
         except KernelqualError as error:
             return Tried(outcome="not_run", reason=str(error))
@@ -244,6 +259,13 @@ class CaseSession:
                     record = structs.replace(record, same_program_as=info.id, launches=0)
                 self._records[twin.id] = record
                 self._listener.candidate(record)
+
+    def _launched(self, info: CandidateInfo) -> Launched:
+        """Return what is known of a candidate's programs."""
+        tried = self._attempts.get(info.id, [])
+        programs = tuple(one.program for one in tried)
+        ran = not tried or tried[0].outcome not in ("unsupported", "compile_error")
+        return Launched(info.config, programs if all(programs) else (), ran)
 
     def _fixed(self) -> FixedRecord:
         first = self._broken or self._opened.get(0)

@@ -5,7 +5,7 @@ from typing import Any, get_args
 from hypothesis import strategies as st
 
 from pytest_kernelqual.judge.verdict import case_failures
-from pytest_kernelqual.model.outcome import OUTCOMES, Phase
+from pytest_kernelqual.model.outcome import EVIDENCE, OUTCOMES, Phase
 from pytest_kernelqual.model.record import (
     CandidateRecord,
     CaseRecord,
@@ -106,7 +106,7 @@ candidates = st.builds(
     config=_configs,
     outcome=_outcomes,
     reason=text,
-    evidence=st.sampled_from([None, "interpreted", "identical_bytes"]),
+    evidence=st.sampled_from([None, *EVIDENCE]),
     phase=st.none() | st.sampled_from(get_args(Phase)),
     detail=_facts,
     seeds=st.integers(0, 3),
@@ -123,6 +123,7 @@ cases = st.builds(
     inputs=st.none() | text,
     fixed=fixed_records,
     candidates=st.lists(candidates, max_size=3),
+    dead_axes=st.lists(text, max_size=2),
     passed=st.booleans(),
     failures=st.lists(text, max_size=2),
     duration_s=st.floats(0, 1e9),

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from pytest_kernelqual.judge.evidence import strength
 from pytest_kernelqual.model.messages import CandidateInfo, Tried
 from pytest_kernelqual.model.outcome import Outcome
 from pytest_kernelqual.model.record import CandidateRecord, FixedRecord
@@ -35,7 +36,8 @@ FINAL: frozenset[Outcome] = frozenset(
 
 def combine(info: CandidateInfo, attempts: Sequence[Tried]) -> CandidateRecord:
     """Return the record of a candidate from its attempts, one per input set and in their order."""
-    worst = min(attempts, key=lambda tried: _SEVERITY.index(tried.outcome))
+    worst = min(attempts, key=lambda tried: (_SEVERITY.index(tried.outcome), strength(tried.evidence)))
+    twins = {tried.same_program_as for tried in attempts}
     detail: dict[str, Any] = dict(worst.detail)
     if worst.outcome in ALWAYS_FAIL and len(attempts) > 1:
         detail["seeds_differing"] = [index for index, tried in enumerate(attempts) if tried.outcome != "qualified"]
@@ -51,6 +53,7 @@ def combine(info: CandidateInfo, attempts: Sequence[Tried]) -> CandidateRecord:
         seeds=len(attempts),
         launches=sum(tried.launches for tried in attempts),
         provocation=worst.provocation,
+        same_program_as=twins.pop() if len(twins) == 1 else None,
         same_as_fixed=any(tried.same_as_fixed for tried in attempts),
     )
 
@@ -83,7 +86,7 @@ def case_failures(
         for record in candidates
         if candidate_fails(record, screen=screen, fail_on=fail_on)
     ]
-    if not failures and not any(compared(record) for record in candidates):
+    if not failures and not any(compared(record) or _proved(record) for record in candidates):
         told = "; ".join(f"{record.id}: {record.outcome}: {record.reason}" for record in candidates[:3])
         failures.append(f"nothing was compared with the fixed launch ({told or 'no candidates'})")
     return failures
@@ -91,10 +94,16 @@ def case_failures(
 
 def compared(record: CandidateRecord) -> bool:
     """Tell whether the bytes of a config other than the fixed launch's own were compared with it."""
-    return not record.same_as_fixed and record.outcome in {
+    not_run = record.evidence == "identical_binary" and not record.launches
+    return not (record.same_as_fixed or not_run) and record.outcome in {
         "qualified",
         "mismatch",
         "nondeterministic",
         "incomplete_write",
         "out_of_bounds_write",
     }
+
+
+def _proved(record: CandidateRecord) -> bool:
+    """Tell whether a config other than the fixed launch's own was shown to be the same program."""
+    return not record.same_as_fixed and record.evidence == "identical_binary"

@@ -12,15 +12,19 @@ from pytest_kernelqual.launch.kernels import (
     is_kernel,
     kernel_function,
 )
+from pytest_kernelqual.launch.program import Lasting, Look, Program
 from pytest_kernelqual.launch.proof import Launch, Launches
 
 __all__ = [
     "DryLaunch",
     "DryRun",
     "KernelInfo",
+    "Lasting",
     "Launch",
     "Launches",
+    "Look",
     "Pointer",
+    "Program",
     "Specialisation",
     "check_config",
     "classify",

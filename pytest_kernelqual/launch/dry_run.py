@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import Any
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
 from triton import compile as triton_compile
 from triton import knobs
 from triton._C.libtriton import get_cache_invalidating_env_vars
@@ -24,6 +23,7 @@ from pytest_kernelqual.launch import tuning
 from pytest_kernelqual.launch.forcing import defining, patch, pinned
 from pytest_kernelqual.launch.kernels import is_scalar, plain
 from pytest_kernelqual.launch.proof import sizes
+from pytest_kernelqual.launch.storages import Storages
 
 # No more is asked for by Triton, vector loads and tensor memory accelerators.
 _LARGEST_ALIGNMENT_BYTES = 16
@@ -143,7 +143,9 @@ class DryRun:
 
 
 @contextmanager
-def dry_run(*, compiling: bool = False, most_launches: int = 1000) -> Iterator[DryRun]:
+def dry_run(
+    *, compiling: bool = False, most_launches: int = 1000, number: Callable[[torch.Tensor], int] | None = None
+) -> Iterator[DryRun]:
     """Let no Triton kernel be launched inside the block, in any thread, and log what would have been.
 
     Everything else runs: torch's operators, hooks, grids, heuristics; results of kernels are whatever memory held.
@@ -154,13 +156,14 @@ def dry_run(*, compiling: bool = False, most_launches: int = 1000) -> Iterator[D
     Args:
         compiling: Compile, or read from Triton's cache, what would be launched.
         most_launches: More, and the block is taken for a loop that waits for a result.
+        number: Tells storages apart, for the aliases of pointers, in the place of the order of their first use.
 
     Raises:
         DryRunError: The kernels are interpreted: the interpreter specialises and compiles nothing.
     """
     if knobs.runtime.interpret:
         _interpreted()
-    run = _Running(compiling=compiling, most_launches=most_launches)
+    run = _Running(compiling=compiling, most_launches=most_launches, number=number or Storages().number)
     with ExitStack() as undo:
         run.install(undo)
         undo.enter_context(pinned())
@@ -221,14 +224,14 @@ class _Caches(dict[int, Any]):
 class _Running:
     """State of one `dry_run` block."""
 
-    def __init__(self, *, compiling: bool, most_launches: int) -> None:
+    def __init__(self, *, compiling: bool, most_launches: int, number: Callable[[torch.Tensor], int]) -> None:
         self.compiling = compiling
+        self.number = number
         self.most_launches = most_launches
         self.log = DryRun()
         self.local = threading.local()  # backward kernels are launched by a thread of autograd
         self.lock = threading.Lock()
         self.replaced: set[int] = set()
-        self.storages: dict[int, tuple[int, StorageWeakRef]] = {}
 
     def install(self, undo: ExitStack) -> None:
         """Patch Triton; `undo` takes it all back."""
@@ -297,14 +300,10 @@ class _Running:
             )
 
     def _pointer(self, name: str, tensor: torch.Tensor) -> Pointer:
-        storage = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
-        with self.lock:
-            # The weak reference keeps the identity from being given to another storage; not the memory.
-            alias, _ = self.storages.setdefault(storage.cdata, (len(self.storages), storage))
         address = tensor.data_ptr()
         return Pointer(
             name=name,
-            alias=alias,
+            alias=self.number(tensor),
             offset_bytes=address - tensor.untyped_storage().data_ptr(),
             alignment_bytes=min(address & -address, _LARGEST_ALIGNMENT_BYTES) or _LARGEST_ALIGNMENT_BYTES,
         )

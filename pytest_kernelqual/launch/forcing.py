@@ -124,7 +124,7 @@ class _Observation:
         self.expected: dict[str, Scalar] = {k: v for k, v in (config or {}).items() if self.force or k in known}
         self.forced = self.expected if self.force else {}
         self.on_phase = on_phase
-        self.log = Launches(kernel=self.jit.fn.__name__, config=config)
+        self.log = Launches(kernel=self.jit.fn.__name__, config=config, expected=self.expected)
         self.phase: Phase | None = None
         self.local = threading.local()  # backward kernels are launched by a thread of autograd
         self.pending: dict[int, tuple[Any, Callable[[], None]]] = {}
@@ -260,7 +260,7 @@ class _Observation:
         # Evaluated here on plain arguments, as on a GPU: the interpreter would hand its own tensors to the callable.
         grid = tuple(grid(bound) if callable(grid) else grid)
         self._enter("run")
-        self.log.add(interpreted_launch(bound, keywords, self.signature, grid, self.expected), self.expected)
+        self.log.add(interpreted_launch(bound, keywords, self.signature, grid, self.expected))
         return grid
 
     # What the compiled path really does.
@@ -286,7 +286,7 @@ class _Observation:
                 # A launch past the kernel object has the grid of production's own block size.
                 log = self._stray
             else:
-                log = partial(self.log.add, self._launch(compiled, grid), self.expected)
+                log = partial(self.log.add, self._launch(compiled, grid))
             # Kept with the object, so that its id cannot be taken by another one.
             self.pending[id(made)] = (made, log)
             return made

@@ -32,6 +32,8 @@ class Launches:
 
     kernel: str
     config: Config | None
+    expected: dict[str, Scalar] = field(default_factory=dict)
+    """What each launch must carry: the config, without what only host code reads."""
     launches: list[Launch] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     """Launches that did not carry the config, one line each."""
@@ -67,12 +69,12 @@ class Launches:
                 "check that the launch calls this kernel, and not a copy or another path"
             )
 
-    def add(self, launch: Launch, expected: Mapping[str, Scalar]) -> None:
+    def add(self, launch: Launch) -> None:
         """Log a launch and note where it differs from what it must carry."""
         self.launches.append(launch)
         different = {
             name: value
-            for name, value in expected.items()
+            for name, value in self.expected.items()
             if not same_value(launch.config.get(name, _unset(name)), value)
         }
         if different:

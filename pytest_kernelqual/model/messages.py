@@ -43,6 +43,8 @@ class Try(Struct, frozen=True, tag=True, kw_only=True):
     """Run one candidate of the open case."""
 
     config: dict[str, Scalar]
+    look: bool = False
+    """Tell first what it would launch, and run only what is not known by that."""
 
 
 class ReadOutput(Struct, frozen=True, tag=True, kw_only=True):
@@ -176,6 +178,10 @@ class Tried(Struct, frozen=True, tag=True, kw_only=True):
     provocation: list[str] = field(default_factory=list)
     """Of each launch; see `CandidateRecord`."""
     same_as_fixed: bool = False
+    program: str = ""
+    """Digest of what it launches; empty where that was not asked for or is not known."""
+    same_program_as: str | None = None
+    """Id of the candidate whose attempt on this input set stands for this one."""
     fatal: bool = False
 
 

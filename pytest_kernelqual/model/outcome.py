@@ -20,7 +20,9 @@ Outcome = Literal[
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 # Strongest last; `interpreted` proves semantics only and is never compared with a device's bytes.
-Evidence = Literal["interpreted", "identical_bytes"]
+Evidence = Literal["interpreted", "identical_bytes", "identical_binary"]
+
+EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
 
 # What the tool was doing when a launch ended; a compile that is too slow is recorded, a run that hangs fails.
 Phase = Literal["inputs", "compile", "run", "compare"]

@@ -63,13 +63,13 @@ class CandidateRecord(Struct, frozen=True, kw_only=True):
     resources: dict[str, int] = field(default_factory=dict)
     """What the compiled code needs: `shared_bytes`, `num_warps`, `registers`, `spills`; empty under the interpreter."""
     seeds: int = 0
-    """Input sets on which the candidate was compared."""
+    """Input sets on which the candidate was tried."""
     launches: int = 0
     """Times that the candidate was launched."""
     provocation: list[str] = field(default_factory=list)
     """Of each launch on an input set: `dirty`, `dirty+noise`, or empty text; no entries where none was provoked."""
     same_program_as: str | None = None
-    """Id of the candidate whose run stands for this one (under the interpreter launch options change nothing)."""
+    """Id of the candidate whose run stands for this one, which launches the same program."""
     same_as_fixed: bool = False
     """The config is the fixed launch's own, so that its equality proves nothing."""
 
@@ -183,6 +183,8 @@ class CaseRecord(Struct, frozen=True, kw_only=True):
     """`sha256:` digest of the input bytes, shapes, dtypes and strides over all seeds."""
     fixed: FixedRecord
     candidates: list[CandidateRecord] = field(default_factory=list)
+    dead_axes: list[str] = field(default_factory=list)
+    """Parameters of the candidates of which no value changes what is launched."""
     passed: bool = False
     failures: list[str] = field(default_factory=list)
     """Why the item failed, one line each; empty when it passed."""
@@ -246,6 +248,8 @@ class Controls(Struct, frozen=True, kw_only=True):
     """Kernel and config pairs with at least one comparison."""
     outcomes: dict[str, int] = field(default_factory=dict)
     """Candidate and case pairs by outcome."""
+    evidence: dict[str, int] = field(default_factory=dict)
+    """Qualified candidate and case pairs by evidence; the fixed launch's own config is not counted."""
 
 
 class Document(Struct, frozen=True, kw_only=True):

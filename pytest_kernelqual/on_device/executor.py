@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
-from pytest_kernelqual.errors import InputError, KernelqualError
-from pytest_kernelqual.launch import Launch, Launches, observed, pinned
+from pytest_kernelqual.errors import InputError, KernelqualError, UnknownProgramError
+from pytest_kernelqual.launch import Lasting, Launch, Launches, Look, Program, observed, pinned
 from pytest_kernelqual.model.case import Case
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.outcome import Phase
@@ -16,9 +16,10 @@ from pytest_kernelqual.on_device.failed import LaunchFailed, failed_launch
 from pytest_kernelqual.on_device.guards import Buffer
 from pytest_kernelqual.on_device.inputs import SeededInputs
 from pytest_kernelqual.on_device.memory import Memory
-from pytest_kernelqual.on_device.outputs import Output, collect
+from pytest_kernelqual.on_device.outputs import Output, collect, leaves
 from pytest_kernelqual.on_device.provocation import Provocation
 from pytest_kernelqual.on_device.survivors import Survivors
+from pytest_kernelqual.on_device.wording import first_line
 
 OnProgress = Callable[[Phase, int], None]
 
@@ -66,6 +67,8 @@ class Executor:
         self._provocation = provocation
         self.memory = Memory(device.torch_device, survivors=survivors)
         self._survivors = Survivors()
+        self._lasting = Lasting()
+        self._looking = False
         self.inputs = SeededInputs(
             stream=stream,
             device=device.torch_device,
@@ -109,10 +112,7 @@ class Executor:
             noise: Launch beside a noise kernel, where there is one.
         """
         with self.failures():
-            self.inputs.restore()
-            self._survivors.prepare()
-            self.memory.begin_launch()
-            self.enter("run")
+            self._prepare()
             with self.observed(config) as launches:
                 dirt = pattern if leftover is None else leftover
                 with self.memory.poisoned(pattern), self._provocation.around(dirt, noise=noise) as provoked:
@@ -126,9 +126,46 @@ class Executor:
             outputs = collect(
                 returned,
                 [(item.name, item.tensor) for item in self.inputs.tensors if item.name in changed | self.mutated],
-                [(item.name, item.tensor.grad) for item in self.inputs.tensors if item.tensor.grad is not None],
+                self._grads(),
             )
             return Run(outputs, launches.launches, changed, tuple(provoked))
+
+    def look(self, config: Config | None) -> Program:
+        """Tell what a launch amounts to, without launching; None is the fixed launch.
+
+        Memory is zeroed, not poisoned: what kernels would have left there may be used as an index.
+
+        Raises:
+            UnknownProgramError: It cannot be told.
+            LaunchFailed: It cannot be compiled.
+        """
+        self._looking = True
+        try:
+            return self._looked(config)
+        finally:
+            self._looking = False
+
+    def _looked(self, config: Config | None) -> Program:
+        with self.failures():
+            self._prepare()
+        tensors = [item.tensor for item in self.inputs.tensors]
+        look = Look(self.spec.kernel, tensors, device=self.device.torch_device, lasting=self._lasting)
+        try:
+            with look.kept_back(), self.observed(config) as log, self.memory.poisoned(0), look.traced():
+                returned = self._launch(config) if self.takes_config else self._launch()
+            gave = [] if returned is None else list(leaves("return", returned))
+            program = look.program(log, gave + self._grads())
+        except UnknownProgramError:
+            raise
+        except Exception as error:
+            if self.phase == "compile" and look.readable:
+                with self.failures():
+                    raise
+            # Whatever else goes wrong may do so for want of results, and shows when it is run.
+            raise UnknownProgramError(f"the dry run raised {type(error).__name__}: {first_line(error)}") from None
+        with self.failures():
+            self.device.synchronize()
+        return program
 
     def settle(self, unchanged: Callable[[], bool]) -> None:
         """Tell scratch from constants in what the fixed launch left alive.
@@ -155,8 +192,18 @@ class Executor:
 
     def enter(self, phase: Phase) -> None:
         """Begin a phase, which has a time limit of its own."""
-        self.phase = phase
-        self._on_progress(phase, self.launched)
+        self.phase = "inputs" if self._looking and phase == "run" else phase
+        self._on_progress(self.phase, self.launched)
+
+    def _prepare(self) -> None:
+        """Give inputs and memory the state in which every launch begins."""
+        self.inputs.restore()
+        self._survivors.prepare()
+        self.memory.begin_launch()
+        self.enter("run")
+
+    def _grads(self) -> list[tuple[str, Any]]:
+        return [(item.name, item.tensor.grad) for item in self.inputs.tensors if item.tensor.grad is not None]
 
     @contextmanager
     def failures(self) -> Iterator[None]:

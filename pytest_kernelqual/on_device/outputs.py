@@ -67,18 +67,18 @@ def collect(
     Raises:
         InputError: Nothing was given that can be compared, or something that cannot.
     """
-    leaves = [] if returned is None else list(_leaves("return", returned))
-    leaves += [(f"input {name}", tensor) for name, tensor in changed]
-    leaves += [(f"input {name}.grad", grad) for name, grad in grads]
+    gave = [] if returned is None else list(leaves("return", returned))
+    gave += [(f"input {name}", tensor) for name, tensor in changed]
+    gave += [(f"input {name}.grad", grad) for name, grad in grads]
     with plain_allocations(), torch.no_grad(), no_torch_function():
-        plain = [(name, _plain(name, leaf) if isinstance(leaf, Tensor) else leaf) for name, leaf in leaves]
+        plain = [(name, _plain(name, leaf) if isinstance(leaf, Tensor) else leaf) for name, leaf in gave]
         outside = _outside([leaf for name, leaf in plain if isinstance(leaf, Tensor) and name.startswith("return")])
         outputs = [_copied(name, leaf, outside.get(id(leaf))) for name, leaf in plain]
     if not any(output.tensor.numel() for output in outputs):
         nothing = "None" if returned is None else "no tensor"
-        gave = f"{len(outputs)} outputs without elements" if outputs else nothing
+        told = f"{len(outputs)} outputs without elements" if outputs else nothing
         raise InputError(
-            f"the launch returned {gave} and changed no input: nothing that can be compared; "
+            f"the launch returned {told} and changed no input: nothing that can be compared; "
             "return its output tensors, or write into a tensor that seeded made"
         )
     return outputs
@@ -108,7 +108,7 @@ def to_messages(outputs: list[Output]) -> list[OutputBytes]:
     ]
 
 
-def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+def leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     """Yield (name, tensor or scalar) of everything that can be compared."""
     if isinstance(value, Tensor) or type(value) in _SCALARS:
         yield name, value
@@ -116,7 +116,7 @@ def _leaves(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield name, _from_numpy(name, value)
     elif (parts := _parts(value)) is not None:
         for suffix, part in parts:
-            yield from _leaves(name + suffix, part)
+            yield from leaves(name + suffix, part)
     elif isinstance(value, int | float | complex | str):
         yield name, _plain_scalar(value)
     elif not type(value).__module__.startswith("triton"):

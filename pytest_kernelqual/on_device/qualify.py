@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from functools import partial
+from functools import cached_property, partial
 
 from pytest_kernelqual.errors import DeclarationError, KernelqualError
-from pytest_kernelqual.launch import Launch, Launches
+from pytest_kernelqual.judge.evidence import EvidenceFacts, grade
+from pytest_kernelqual.launch import Launches, Program
 from pytest_kernelqual.model.case import Case
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import Opened, OutputBytes, Tried
@@ -19,6 +20,7 @@ from pytest_kernelqual.on_device.guards import Buffer
 from pytest_kernelqual.on_device.judging import compared, judge_fixed_runs, judge_runs, told_provocation
 from pytest_kernelqual.on_device.memory import PATTERN_A, PATTERN_B
 from pytest_kernelqual.on_device.outputs import digest, to_messages
+from pytest_kernelqual.on_device.programs import Programs, same_configs
 from pytest_kernelqual.on_device.provocation import Provocation
 from pytest_kernelqual.on_device.wording import first_line
 
@@ -107,30 +109,41 @@ class OpenCase:
             return Opened(outcome=failed.outcome, reason=failed.reason, detail=failed.detail, fatal=failed.fatal)
         return Opened(outcome="qualified", launches=self.executor.launched)
 
-    def attempt(self, config: Config) -> Tried:
-        """Run one candidate `repeats` times and judge it against the fixed launch."""
+    def attempt(self, config: Config, *, look: bool = False) -> Tried:
+        """Run one candidate `repeats` times and judge it against the fixed launch.
+
+        With `look`, what it would launch is told first, and one of which the answer is known by that is not run.
+        """
         if self._fixed is None:
             raise KernelqualError("a candidate was tried before its case was opened; this is a fault of the tool")
         executor = self.executor
         executor.launched = 0
+        program = None
         try:
             with executor.failures():
                 excluded = self._excluded(config)
             if excluded:
                 return Tried(outcome="unsupported", reason=excluded)
             fixed = self._fixed
+            program = self._programs.look(config) if look else None
+            told = self._programs.without_running(program)
+            if told is not None:
+                return told
             runs = [self._run_candidate(config, fixed, repeat) for repeat in range(self._repeats)]
             with executor.failures():
-                return self._tried(config, runs, fixed)
+                tried = self._tried(config, runs, fixed, program)
         except LaunchFailed as failed:
-            return Tried(
+            tried = Tried(
                 outcome=failed.outcome,
                 reason=failed.reason,
                 phase=executor.phase,
                 detail=failed.detail,
                 launches=executor.launched,
+                program=program.digest if program is not None else "",
                 fatal=failed.fatal,
             )
+        self._programs.remember(config, tried)
+        return tried
 
     def output(self) -> list[OutputBytes]:
         """Return the bytes of the fixed launch."""
@@ -160,6 +173,12 @@ class OpenCase:
         self.executor.last_error = None  # its frames hold tensors
         return self.executor.memory.survivors()
 
+    @cached_property
+    def _programs(self) -> Programs:
+        if self._fixed is None:
+            raise KernelqualError("programs were asked for before the case was opened; this is a fault of the tool")
+        return Programs(self.executor, self._fixed)
+
     def _run_fixed(self) -> Run:
         run = self.executor.execute(None, PATTERN_A)
         self.executor.mutated = run.changed
@@ -188,7 +207,7 @@ class OpenCase:
             return False
         return not same(under_a.outputs, self.executor.execute(config, PATTERN_A, leftover=PATTERN_B).outputs)
 
-    def _tried(self, config: Config, runs: list[Run], fixed: Run) -> Tried:
+    def _tried(self, config: Config, runs: list[Run], fixed: Run, program: Program | None) -> Tried:
         outcome, reason, detail = judge_runs(runs, fixed, partial(self._leaks, config, runs[0]))
         qualified = outcome == "qualified"
         launches = runs[0].launches
@@ -196,25 +215,20 @@ class OpenCase:
             outcome=outcome,
             reason=reason,
             phase=None if qualified else "compare",
-            evidence=self._evidence() if qualified else None,
+            evidence=self._evidence(program) if qualified else None,
             detail=detail,
             resources=launches[0].resources if launches else {},
             launches=self.executor.launched,
             provocation=told_provocation(runs),
-            same_as_fixed=self._is_fixed(launches, fixed.launches),
+            # The interpreter does not know.
+            same_as_fixed=not self.device.interpreted and same_configs(launches, fixed.launches),
+            program=program.digest if program is not None else "",
         )
 
-    def _evidence(self) -> Evidence:
+    def _evidence(self, program: Program | None) -> Evidence:
         """Grade equal bytes."""
-        return "interpreted" if self.device.interpreted else "identical_bytes"
-
-    def _is_fixed(self, launches: list[Launch], fixed: list[Launch]) -> bool:
-        """Tell whether the candidate launched exactly what production launches; the interpreter does not know."""
-        return (
-            not self.device.interpreted
-            and bool(launches)
-            and [launch.config for launch in launches] == [launch.config for launch in fixed]
-        )
+        same_program = self._programs.same_as_fixed(program)
+        return grade(EvidenceFacts(interpreted=self.device.interpreted, same_program=same_program))
 
     def _excluded(self, config: Config) -> str:
         if self.spec.exclude is None:

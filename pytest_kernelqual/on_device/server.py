@@ -76,7 +76,7 @@ class Server:
             case Open():
                 reply = self._open(request)
             case Try():
-                reply = self._try(Config(request.config))
+                reply = self._try(Config(request.config), look=request.look)
             case ReadOutput():
                 reply = Output(outputs=self._opened().output())
             case OpenTiming():
@@ -111,13 +111,13 @@ class Server:
         )
         return self.open_case.open_for_timing() if request.for_timing else self.open_case.open()
 
-    def _try(self, config: Config) -> Tried:
+    def _try(self, config: Config, *, look: bool) -> Tried:
         opened = self._opened()
         if self._spec is not None and self._spec.kernel is not None:
             problem = config.problem() or check_config(describe_kernel(self._spec.kernel), config)
             if problem:
                 return Tried(outcome="unsupported", reason=problem)
-        return opened.attempt(config)
+        return opened.attempt(config, look=look)
 
     def _open_timing(self, request: OpenTiming) -> TimingOpened:
         self._comparison = None

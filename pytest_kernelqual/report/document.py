@@ -11,7 +11,7 @@ from pytest_kernelqual.errors import DocumentError
 from pytest_kernelqual.files import atomic, strict_json
 from pytest_kernelqual.files.atomic import PathText, write
 from pytest_kernelqual.judge.verdict import compared
-from pytest_kernelqual.model.outcome import OUTCOMES
+from pytest_kernelqual.model.outcome import EVIDENCE, OUTCOMES
 from pytest_kernelqual.model.record import (
     DOCUMENT_SCHEMA,
     CandidateRecord,
@@ -140,14 +140,19 @@ def _sha256(text: str) -> str:
 def _controls(kernels: Iterable[KernelRecord]) -> Controls:
     outcomes: Counter[str] = Counter()
     pairs: Counter[tuple[str, str]] = Counter()
+    evidence: Counter[str] = Counter()
     for kernel in kernels:
         for case in kernel.cases:
             outcomes.update(record.outcome for record in case.candidates)
             pairs.update((kernel.kernel, record.id) for record in case.candidates if _was_compared(record))
+            evidence.update(
+                record.evidence for record in case.candidates if record.evidence and not record.same_as_fixed
+            )
     return Controls(
         compared=pairs.total(),
         pairs=len(pairs),
         outcomes={outcome: outcomes[outcome] for outcome in OUTCOMES if outcomes[outcome]},
+        evidence={grade: evidence[grade] for grade in reversed(EVIDENCE) if evidence[grade]},
     )
 
 

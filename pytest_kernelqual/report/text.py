@@ -10,7 +10,7 @@ import msgspec
 from tabulate import tabulate
 
 from pytest_kernelqual.judge.verdict import candidate_fails
-from pytest_kernelqual.model.outcome import OUTCOMES
+from pytest_kernelqual.model.outcome import EVIDENCE, OUTCOMES
 from pytest_kernelqual.model.record import (
     CandidateRecord,
     CaseRecord,
@@ -51,6 +51,7 @@ def summary(document: Document, *, width: int = 100) -> str:
         _section("cases that fail for another reason", _other_failures(kernels), width),
         _section("failing candidates", _candidates(kernels, failing=True), width),
         _section("recorded, not failing", _candidates(kernels, failing=False), width, compact=True),
+        _dead_axes(kernels, width),
     ]
     return "\n\n".join(section for section in sections if section)
 
@@ -109,6 +110,7 @@ def _header(document: Document, width: int) -> str:
     lines = [
         *_environment(document.environment),
         f"compared: {_count(controls.compared, 'candidate run')} of {_count(controls.pairs, 'kernel and config pair')}",
+        *_evidence(controls.evidence),
         "report: complete" if document.complete else "report: INCOMPLETE",
         *(f"  {clean(reason, width - 2)}" for reason in reasons[:_GROUPS_OF_A_KERNEL]),
     ]
@@ -117,6 +119,11 @@ def _header(document: Document, width: int) -> str:
     lines = [line if line.startswith("  ") else clean(line, width) for line in lines]
     # Never cut: it is what two machines compare.
     return "\n".join([*lines, f"digest: {clean(document.digest, _LONGEST_REASON)}"])
+
+
+def _evidence(counts: dict[str, int]) -> list[str]:
+    told = ", ".join(f"{counts[grade]} {grade}" for grade in reversed(EVIDENCE) if counts.get(grade))
+    return [f"evidence: {told}"] if told else []
 
 
 def _environment(environment: Environment | None) -> list[str]:
@@ -293,6 +300,16 @@ def _grouped(group: list[_Entry], width: int) -> list[str]:
     cut = why.rfind(" ", 0, room + 1)
     cut = cut if cut > 0 else room
     return [*lines, f"      {why[:cut]}", f"      {clean(why[cut:], room)}"]
+
+
+def _dead_axes(kernels: Iterable[KernelRecord], width: int) -> str:
+    """Return which parameters change nothing in what is launched, and in how many cases of a kernel."""
+    lines = []
+    for kernel in kernels:
+        counts = Counter(name for case in kernel.cases for name in case.dead_axes)
+        told = ", ".join(f"{name} ({count} of {_count(len(kernel.cases), 'case')})" for name, count in counts.items())
+        lines += [f"  {clean(f'{_kernel_name(kernel)}: {told}', width - 2)}"] if told else []
+    return "\n".join(["dead axes, which change nothing in what is launched", *lines]) if lines else ""
 
 
 # Words.

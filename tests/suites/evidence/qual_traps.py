@@ -1,0 +1,204 @@
+"""Specs of which it is known which candidates are the fixed launch's program; `EXPECTED` says what each must get."""
+
+import traps
+
+from pytest_kernelqual import Case, grid, kernel_spec
+
+CASES = [Case(n=1000)]
+SPARE = grid(BLOCK=[64], SPARE=[1, 2])
+STAGES = grid(num_stages=[1, 2])
+
+BINARY, BYTES = "identical_binary", "identical_bytes"
+OTHER = "identical_bytes or mismatch"
+
+EXPECTED = {
+    "stages": {
+        "num_warps=4,num_stages=1": BINARY,
+        "num_warps=4,num_stages=2": BINARY,
+        "num_warps=8,num_stages=1": BYTES,
+        "num_warps=8,num_stages=2": f"{BYTES} as num_warps=8,num_stages=1",
+    },
+    "grid_only": {
+        "BLOCK=64,SPARE=1,num_stages=1": BINARY,
+        "BLOCK=64,SPARE=1,num_stages=2": BINARY,
+        "BLOCK=64,SPARE=2,num_stages=1": "incomplete_write",
+        "BLOCK=64,SPARE=2,num_stages=2": "incomplete_write as BLOCK=64,SPARE=2,num_stages=1",
+    },
+    "scalar_only": {"BLOCK=64,SPARE=1": BINARY, "BLOCK=64,SPARE=2": "mismatch"},
+    "hooks": {
+        "BLOCK=64,SPARE=1,num_warps=4,num_stages=1": BINARY,
+        "BLOCK=64,SPARE=2,num_warps=4,num_stages=1": BINARY,
+        "BLOCK=64,SPARE=3,num_warps=4,num_stages=1": BYTES,
+        "BLOCK=64,SPARE=4,num_warps=4,num_stages=1": "mismatch",
+    },
+    "hook_values": {
+        "BLOCK=64,SPARE=1,num_warps=4,num_stages=1": BINARY,
+        "BLOCK=64,SPARE=2,num_warps=4,num_stages=1": "mismatch",
+    },
+    "limited": {"BLOCK=32": BYTES, "BLOCK=64": BINARY, "BLOCK=128": "compile_error"},
+    "fusion": {"enable_fp_fusion=True": BINARY, "enable_fp_fusion=False": OTHER},
+    "cooperative": {"launch_cooperative_grid=False": BINARY, "launch_cooperative_grid=True": BYTES},
+    "random": {"num_stages=1": BYTES, "num_stages=2": BYTES},
+    "counted": {"num_stages=1": BYTES, "num_stages=2": BYTES},
+    "counted_operator": {"num_stages=1": BYTES, "num_stages=2": BYTES},
+    "positive": {"num_stages=1": BYTES, "num_stages=2": BYTES},
+    "where_positive": {"num_stages=1": BYTES, "num_stages=2": BYTES},
+    "reshaped": {"num_stages=1": BINARY, "num_stages=2": BINARY},
+    "in_thread": {"num_stages=1": BYTES, "num_stages=2": BYTES},
+    "operators": {"num_stages=1": BINARY, "num_stages=2": BINARY},
+    "backward": {"num_stages=1": BINARY, "num_stages=2": BINARY},
+    "counted_backward": {"num_stages=1": BYTES, "num_stages=2": BYTES},
+    # These take the config: their host code may do with it what nobody sees, so that they are run all the same.
+    "alias": {"BLOCK=64,SPARE=1": f"{BINARY} run", "BLOCK=64,SPARE=2": "mismatch"},
+    "choose": {"BLOCK=64,SPARE=1": f"{BINARY} run", "BLOCK=64,SPARE=2": "mismatch"},
+    "touch": {"BLOCK=64,SPARE=1": f"{BINARY} run", "BLOCK=64,SPARE=2": BYTES},
+    "reserve": {"BLOCK=64,SPARE=1": f"{BINARY} run", "BLOCK=64,SPARE=2": BYTES},
+    "multiply": {"BLOCK=64,SPARE=1": f"{BINARY} run", "BLOCK=64,SPARE=2": "mismatch"},
+    "look_up": {"BLOCK=64,SPARE=1": f"{BINARY} run", "BLOCK=64,SPARE=2": "mismatch"},
+    "add_more": {"BLOCK=64,SPARE=1": f"{BINARY} run", "BLOCK=64,SPARE=2": "mismatch"},
+    "swap": {"BLOCK=64,SPARE=1": f"{BINARY} run", "BLOCK=64,SPARE=2": "mismatch"},
+}
+DEAD = {name: ["num_stages"] for name in ("stages", "grid_only", "reshaped", "operators", "backward")}
+"""Dead axes of the specs that have any."""
+
+
+def x_of(case, seeded, **more):
+    return seeded.normal((case.n,), dtype="float32", **more)
+
+
+@kernel_spec(kernel=traps.scaled, candidates=grid(num_warps=[4, 8], num_stages=[1, 2]), cases=CASES)
+def stages(case, seeded):
+    x = x_of(case, seeded)
+    return lambda: traps.scale(x)
+
+
+@kernel_spec(
+    kernel=traps.scaled, candidates=grid(BLOCK=[64], SPARE=[1, 2], num_stages=[1, 2]), cases=CASES, screen=True
+)
+def grid_only(case, seeded):
+    x = x_of(case, seeded)
+    return lambda: traps.scale(x, spare_grid=True)
+
+
+@kernel_spec(kernel=traps.derived, candidates=SPARE, cases=CASES, screen=True, grid_independent=("SPARE",))
+def scalar_only(case, seeded):
+    x = x_of(case, seeded)
+    return lambda: traps.scale_by_heuristics(x)
+
+
+@kernel_spec(kernel=traps.hooked, cases=CASES, screen=True)
+def hooks(case, seeded):
+    x = x_of(case, seeded)
+    return lambda: traps.accumulate(traps.hooked, x)
+
+
+@kernel_spec(kernel=traps.hooked_by_value, cases=CASES, screen=True)
+def hook_values(case, seeded):
+    x = x_of(case, seeded)
+    return lambda: traps.accumulate(traps.hooked_by_value, x)
+
+
+@kernel_spec(kernel=traps.limited_scaled, candidates=grid(BLOCK=[32, 64, 128]), cases=CASES)
+def limited(case, seeded):
+    x = x_of(case, seeded)
+    return lambda: traps.scale_limited(x)
+
+
+@kernel_spec(
+    kernel=traps.multiplied_and_added, candidates=grid(enable_fp_fusion=[True, False]), cases=CASES, screen=True
+)
+def fusion(case, seeded):
+    x = x_of(case, seeded)
+    return lambda: traps.fuse(x)
+
+
+@kernel_spec(kernel=traps.scaled, candidates=grid(launch_cooperative_grid=[False, True]), cases=CASES)
+def cooperative(case, seeded):
+    x = x_of(case, seeded)
+    return lambda: traps.scale(x)
+
+
+@kernel_spec(kernel=traps.scaled, candidates=STAGES, cases=CASES)
+def random(case, seeded):
+    x = x_of(case, seeded)
+    return lambda: traps.scale_noisily(x)
+
+
+@kernel_spec(kernel=traps.scaled, candidates=STAGES, cases=CASES)
+def counted(case, seeded):
+    x, count = x_of(case, seeded), seeded.full((), case.n)
+    return lambda: traps.scale_counted(x, count)
+
+
+@kernel_spec(kernel=traps.scaled, candidates=STAGES, cases=CASES)
+def counted_operator(case, seeded):
+    x, count = x_of(case, seeded), seeded.full((), case.n)
+    return lambda: traps.scale_counted_operator(x, count)
+
+
+@kernel_spec(kernel=traps.scaled, candidates=STAGES, cases=CASES)
+def positive(case, seeded):
+    x = x_of(case, seeded)
+    return lambda: traps.scale_positive(x)
+
+
+@kernel_spec(kernel=traps.scaled, candidates=STAGES, cases=CASES)
+def where_positive(case, seeded):
+    x = x_of(case, seeded)
+    return lambda: traps.scale_where_positive(x)
+
+
+@kernel_spec(kernel=traps.scaled, candidates=STAGES, cases=CASES)
+def reshaped(case, seeded):
+    x = x_of(case, seeded)
+    return lambda: traps.scale_reshaped(x)
+
+
+@kernel_spec(kernel=traps.scaled, candidates=STAGES, cases=CASES)
+def in_thread(case, seeded):
+    x = x_of(case, seeded)
+    return lambda: traps.scale_in_thread(x)
+
+
+@kernel_spec(kernel=traps.scaled, candidates=STAGES, cases=CASES)
+def operators(case, seeded):
+    x = x_of(case, seeded)
+    return lambda: traps.scale_by_operators(x)
+
+
+@kernel_spec(kernel=traps.scaled, candidates=STAGES, cases=CASES)
+def backward(case, seeded):
+    x = x_of(case, seeded, requires_grad=True)
+    return lambda: traps.differentiate(traps.Scale, x)
+
+
+@kernel_spec(kernel=traps.scaled, candidates=STAGES, cases=CASES)
+def counted_backward(case, seeded):
+    x = x_of(case, seeded, requires_grad=True)
+    return lambda: traps.differentiate(traps.CountedScale, x)
+
+
+def taking_config(launch):
+    """Declare a spec whose launch takes the config, named as its production code."""
+
+    def builder(case, seeded):
+        x = x_of(case, seeded)
+        return lambda config: launch(x, config)
+
+    builder.__name__ = launch.__name__
+    return kernel_spec(kernel=traps.scaled, candidates=SPARE, cases=CASES, screen=True)(builder)
+
+
+alias = taking_config(traps.alias)
+touch = taking_config(traps.touch)
+reserve = taking_config(traps.reserve)
+multiply = taking_config(traps.multiply)
+look_up = taking_config(traps.look_up)
+add_more = taking_config(traps.add_more)
+swap = taking_config(traps.swap)
+
+
+@kernel_spec(kernel=traps.scaled, candidates=SPARE, cases=CASES, screen=True)
+def choose(case, seeded):
+    x, other = x_of(case, seeded), x_of(case, seeded)
+    return lambda config: traps.choose(x, other, config)

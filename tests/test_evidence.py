@@ -1,0 +1,252 @@
+"""Grades of evidence: what a run on a device tells of them, and the laws that grading keeps."""
+
+import json
+import shutil
+import subprocess
+import sys
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from junitparser import JUnitXml
+from scenarios import Ran, run_pytest
+
+from pytest_kernelqual.judge.dead_axes import Launched, dead_axes
+from pytest_kernelqual.judge.evidence import EvidenceFacts, grade, strength, weakest
+from pytest_kernelqual.judge.verdict import case_failures, combine, compared
+from pytest_kernelqual.model.messages import CandidateInfo, Tried
+from pytest_kernelqual.model.outcome import EVIDENCE
+from pytest_kernelqual.model.record import CandidateRecord, FixedRecord
+
+TESTS = Path(__file__).parent
+SUITE = TESTS / "suites" / "evidence"
+
+# A run on a device, which is pretended.
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """Run the suite of traps on two input sets."""
+    folder = tmp_path_factory.mktemp("evidence")
+    for path in SUITE.glob("*.py"):
+        shutil.copy(path, folder)
+    environment = {"PYTHONPATH": f"{TESTS}", "TRITON_CACHE_DIR": str(folder / "triton")}
+    options = ["--kernelqual-device=cuda", "--kernelqual-seeds=2", "--kernelqual-repeats=2", "--junitxml=junit.xml"]
+    return run_pytest(
+        folder, "-p", "pretended_run", "--kernelqual", *options, ".", kernelqual=False, environment=environment
+    )
+
+
+@pytest.fixture(scope="module")
+def suite() -> dict[str, Any]:
+    """Give what the suite expects."""
+    told = "import qual_traps, json; print(json.dumps([qual_traps.EXPECTED, qual_traps.DEAD]))"
+    found = subprocess.run([sys.executable, "-c", told], cwd=SUITE, check=True, capture_output=True, text=True).stdout
+    expected, dead = json.loads(found)
+    return {"expected": expected, "dead": dead}
+
+
+def records(ran: Ran) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the candidates of the report, by spec and id; each spec has one case."""
+    return {
+        kernel["kernel"]: {record["id"]: record for case in kernel["cases"] for record in case["candidates"]}
+        for kernel in ran.report["kernels"]
+    }
+
+
+def shown(record: dict[str, Any]) -> str:
+    """Return a record as the suite expects it."""
+    told: str = record["evidence"] or record["outcome"]
+    if record["same_program_as"]:
+        return f"{told} as {record['same_program_as']}"
+    return f"{told} run" if told == "identical_binary" and record["launches"] else told
+
+
+def test_every_candidate_is_graded_as_it_deserves(ran: Ran, suite: dict[str, Any]) -> None:
+    """On all input sets together."""
+    assert ran.status == 0, ran.output
+    found = records(ran)
+    assert found.keys() == suite["expected"].keys()
+    wrong = {
+        (spec, id_): shown(record)
+        for spec, of_spec in found.items()
+        for id_, record in of_spec.items()
+        if shown(record) not in suite["expected"][spec][id_].split(" or ")
+    }
+    assert wrong == {}
+
+
+def test_what_was_not_run_says_so(ran: Ran) -> None:
+    """Its own program on both input sets: no launches, a reason, and the resources of the fixed launch."""
+    of_stages = records(ran)["stages"]
+    same, other, twin = (of_stages[f"num_warps={warps},num_stages={n}"] for warps, n in ((4, 1), (8, 1), (8, 2)))
+    assert (same["launches"], same["seeds"], same["resources"]["registers"]) == (0, 2, 32)
+    assert same["reason"] == "not run: it is the program of the fixed launch"
+    assert (other["launches"], twin["launches"], other["reason"], twin["reason"]) == (4, 0, "", "")
+
+
+def test_axes_that_change_nothing_are_named(ran: Ran, suite: dict[str, Any]) -> None:
+    """In the report by case, in the summary by kernel."""
+    named = {
+        kernel["kernel"]: case["dead_axes"]
+        for kernel in ran.report["kernels"]
+        for case in kernel["cases"]
+        if case["dead_axes"]
+    }
+    assert named == suite["dead"]
+    assert "dead axes, which change nothing in what is launched\n  stages: num_stages (1 of 1 case)\n" in ran.output
+
+
+def test_counts_of_evidence_agree_everywhere(ran: Ran) -> None:
+    """Report, summary of the run and of the file, JUnit; the fixed launch's own config proves nothing."""
+    told = [record for of_spec in records(ran).values() for record in of_spec.values()]
+    counts = {
+        name: sum(record["evidence"] == name and not record["same_as_fixed"] for record in told)
+        for name in ("identical_binary", "identical_bytes")
+    }
+    assert any(record["same_as_fixed"] for record in told)
+    assert min(counts.values()) > 5
+    controls = ran.report["controls"]
+    assert controls["evidence"] == counts
+    assert controls["compared"] < sum(controls["outcomes"].values())
+    line = f"evidence: {counts['identical_binary']} identical_binary, {counts['identical_bytes']} identical_bytes\n"
+    assert line in ran.output
+    again = subprocess.run(
+        [sys.executable, "-m", "pytest_kernelqual", "summary", "qualified-configurations.json"],
+        cwd=ran.folder, check=False, capture_output=True, text=True,
+    )  # fmt: skip
+    assert line in again.stdout
+    properties = [one for suite in JUnitXml.fromfile(str(ran.folder / "junit.xml")) for one in suite.properties()]
+    values = {one.name: one.value for one in properties}
+    nodeid = "qual_traps.py::stages::test_candidates[n1000]"
+    assert values[f"kernelqual.candidate {nodeid} num_warps=4,num_stages=1"] == "qualified;identical_binary;"
+
+
+# Laws of grading.
+
+facts = st.builds(EvidenceFacts, interpreted=st.booleans(), same_program=st.booleans())
+evidence = st.sampled_from([None, *EVIDENCE])
+
+
+def test_grades_from_the_weakest_on() -> None:
+    """The names of the report, in the order in which they prove more."""
+    assert strength(None) < strength("interpreted") < strength("identical_bytes") < strength("identical_binary")
+
+
+@given(facts)
+def test_more_known_never_proves_less(known: EvidenceFacts) -> None:
+    """And the interpreter proves nothing of a device's bytes, whatever else is known."""
+    assert strength(grade(known)) <= strength(grade(known._replace(same_program=True)))
+    assert grade(known._replace(interpreted=True)) == "interpreted"
+
+
+@given(st.lists(evidence, min_size=1), st.data())
+def test_input_sets_prove_no_more_than_the_weakest_of_them(found: list[Any], data: st.DataObject) -> None:
+    """In whatever order they come, and more of them never more."""
+    together = weakest(found)
+    assert together in found
+    assert all(strength(together) <= strength(one) for one in found)
+    assert weakest(data.draw(st.permutations(found))) == together
+    assert strength(weakest([*found, data.draw(evidence)])) <= strength(together)
+
+
+@given(st.lists(st.tuples(evidence.filter(bool), st.none() | st.just("A")), min_size=1))
+def test_record_claims_only_what_every_input_set_showed(attempts: list[tuple[Any, str | None]]) -> None:
+    """Evidence, and that another's run stands for it."""
+    tried = [Tried(outcome="qualified", evidence=grade_, same_program_as=twin) for grade_, twin in attempts]
+    record = combine(CandidateInfo(id="B", config={}, program="B"), tried)
+    assert record.evidence == weakest(grade_ for grade_, _ in attempts)
+    assert record.same_program_as == ("A" if all(twin for _, twin in attempts) else None)
+
+
+@pytest.mark.parametrize("outcome", ["mismatch", "nondeterministic", "incomplete_write", "out_of_bounds_write"])
+def test_no_evidence_outweighs_a_difference(outcome: Any) -> None:
+    """Proved on one input set, and wrong on another."""
+    info = CandidateInfo(id="B", config={}, program="B")
+    proved = Tried(outcome="qualified", evidence="identical_binary")
+    record = combine(info, [proved, Tried(outcome=outcome, launches=1)])
+    assert (record.outcome, record.evidence) == (outcome, None)
+
+
+def candidate(**known: Any) -> CandidateRecord:
+    """Return a qualified candidate."""
+    return CandidateRecord(id="A", config={}, outcome="qualified", **known)
+
+
+@pytest.mark.parametrize(
+    ("known", "is_compared", "passes"),
+    [
+        ({"evidence": "identical_bytes", "launches": 2}, True, True),
+        ({"evidence": "identical_binary", "launches": 2}, True, True),
+        ({"evidence": "identical_binary"}, False, True),
+        ({"evidence": "identical_binary", "same_as_fixed": True}, False, False),
+        ({"evidence": "identical_bytes", "launches": 2, "same_as_fixed": True}, False, False),
+    ],
+)
+def test_case_in_which_all_is_known_without_running_passes(
+    known: dict[str, Any],
+    is_compared: bool,  # noqa: FBT001 - an expected value
+    passes: bool,  # noqa: FBT001 - as above
+) -> None:
+    """It was proved for a config that production does not launch; the fixed launch itself proves nothing."""
+    record = candidate(**known)
+    assert compared(record) is is_compared
+    assert (case_failures(FixedRecord(outcome="qualified"), [record], screen=None) == []) is passes
+
+
+# Dead axes.
+
+AXES = {"BLOCK": (32, 64), "num_stages": (1, 2, 3)}
+
+
+def space(program_of: Any, **more: Any) -> list[Launched]:
+    """Return the grid of the axes with the programs that a function gives."""
+    configs = [dict(zip(AXES, values, strict=True)) for values in product(*AXES.values())]
+    return [Launched(config, (program_of(config),), **more) for config in configs]
+
+
+def test_axis_is_dead_where_no_change_of_it_changes_anything() -> None:
+    """Among candidates that agree in all else."""
+    assert dead_axes(space(lambda config: str(config["BLOCK"]))) == ["num_stages"]
+    assert dead_axes(space(lambda _: "one")) == ["BLOCK", "num_stages"]
+    assert dead_axes(space(str)) == []
+
+
+def test_one_change_that_matters_is_enough() -> None:
+    """For one value of another axis alone."""
+    last = {"BLOCK": 64, "num_stages": 3}
+    assert dead_axes(space(lambda config: "other" if config == last else str(config["BLOCK"]))) == []
+
+
+def test_what_is_not_known_keeps_an_axis_alive() -> None:
+    """A candidate that ran, of which no program is known; what cannot be compiled with any value tells nothing."""
+    known = space(lambda config: str(config["BLOCK"]))
+    assert dead_axes([*known[:-1], known[-1]._replace(programs=())]) == []
+    assert dead_axes([*known[:-1], known[-1]._replace(programs=(), ran=False)]) == []
+    without = [one._replace(programs=(), ran=False) if one.config["BLOCK"] == 64 else one for one in known]
+    assert dead_axes(without) == ["num_stages"]
+    assert dead_axes([one._replace(programs=(), ran=False) for one in known]) == []
+    assert dead_axes([]) == []
+
+
+def test_input_sets_count_each() -> None:
+    """An axis that is dead on the first one may matter on the second."""
+    one, two = ({"SPARE": value} for value in (1, 2))
+    assert dead_axes([Launched(one, ("a", "b")), Launched(two, ("a", "b"))]) == ["SPARE"]
+    assert dead_axes([Launched(one, ("a", "b")), Launched(two, ("a", "c"))]) == []
+
+
+def test_values_of_other_types_are_other_values() -> None:
+    """`True` and `1` are two values of one axis, and two configs."""
+    assert dead_axes([Launched({"EVEN": True}, ("a",)), Launched({"EVEN": 1}, ("a",))]) == ["EVEN"]
+    assert dead_axes([Launched({"A": True, "B": 1}, ("a",)), Launched({"A": 1, "B": 2}, ("a",))]) == []
+
+
+@given(st.permutations(range(6)))
+def test_order_of_candidates_changes_nothing(order: list[int]) -> None:
+    """As ever."""
+    found = space(lambda config: str(config["BLOCK"]))
+    assert dead_axes([found[at] for at in order]) == ["num_stages"]
