@@ -29,12 +29,19 @@ def bench(folder: Path, machine: Machine | None, **given: Any) -> Bench:
         "spec": SpecInfo(name="rms_norm_fwd", line=1, space=SPACE, cases=[case], candidates=candidates),
         "key": KEY,
         "cases": [case],
-        "qualify": lambda _case, info: CandidateRecord(id=info.id, config=info.config, outcome="qualified"),
+        "qualify": lambda _case, info: qualified(info),
         "arms": machine.arms if machine is not None else None,
         "fresh": machine.fresh if machine is not None else lambda _configs: [],
         "margins": Margins(),
     }
     return Bench(**{**values, **given})
+
+
+def qualified(info: CandidateInfo, **known: Any) -> CandidateRecord:
+    """Return the record of a candidate that qualified."""
+    return CandidateRecord(
+        **{"id": info.id, "config": info.config, "outcome": "qualified", "evidence": "identical_bytes", **known}
+    )
 
 
 def config_of(name: str) -> Config:

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import pytest
 from committed_samples import OTHER_SPACE
-from fake_bench import bench, commit, config_of, stored_times
+from fake_bench import bench, commit, config_of, qualified, stored_times
 from fake_timing import FIXED, FakeDevice, Machine
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -328,6 +328,34 @@ def test_an_unqualified_candidate_is_no_rival(tmp_path: Path) -> None:
         tmp_path, Machine({FIXED: 10.0, "A=1": 8.0, "A=2": 5.0}), qualify=qualify, **stored_times(10.0, 8.0)
     )
     assert (record.verdict, len(record.gates)) == ("ok", 2)
+
+
+PROGRAMS: dict[str, dict[str, Any]] = {
+    "A=1": {},
+    "A=2": {"same_program_as": "A=1"},
+    "A=3": {"evidence": "identical_binary"},
+    "A=4": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "timed"),
+    [("A=1", ["A=1", "A=4"]), ("A=2", ["A=2", "A=4"]), ("A=3", ["A=3", "A=1", "A=4"]), (None, ["A=1", "A=4"])],
+)
+def test_each_program_is_timed_once(tmp_path: Path, name: str | None, timed: list[str]) -> None:
+    """The committed config stands for its program, and the fixed launch for its own."""
+    machine = Machine({FIXED: 10.0, **dict.fromkeys(PROGRAMS, 10.0)})
+    asked: list[list[str]] = []
+
+    def arms(configs: Any) -> Any:
+        asked.append([config.id for config in configs if config is not None])
+        return machine.arms(configs)
+
+    more = {} if name is None else stored_times(10.0, 10.0)
+    checked(
+        tmp_path, machine, name, qualify=lambda _case, info: qualified(info, **PROGRAMS[info.id]), arms=arms, **more
+    )
+    assert asked == [timed]
 
 
 def test_an_honest_null_stands_until_a_candidate_is_much_better(tmp_path: Path) -> None:

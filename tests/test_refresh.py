@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from committed_samples import H200, KERNEL, NEWER, OTHER_SPACE, OUTPUT, SPACE, changes, null_row, row, updated
-from fake_bench import KEY, bench, commit, config_of, stored_times
+from fake_bench import KEY, bench, commit, config_of, qualified, stored_times
 from fake_timing import FIXED, Machine
 from msgspec import structs, to_builtins
 
@@ -18,7 +18,7 @@ from pytest_kernelqual.gating import arms as gating_arms
 from pytest_kernelqual.gating.refresh import Refreshed, refresh
 from pytest_kernelqual.gating.row import check
 from pytest_kernelqual.hooks.refreshing import untimed, write_proposals
-from pytest_kernelqual.model.messages import Clocks
+from pytest_kernelqual.model.messages import CandidateInfo, CaseInfo, Clocks
 from pytest_kernelqual.model.record import (
     CandidateRecord,
     CaseRecord,
@@ -145,6 +145,28 @@ def test_only_qualified_candidates_are_measured(tmp_path: Path) -> None:
     commit(tmp_path, "A=1")
     machine = Machine({FIXED: 10.0, "A=1": 5.0, "A=2": 8.0})
     assert row_of(refreshed(tmp_path, machine, qualify=qualify)).config == {"A": 2}
+
+
+def test_each_program_is_measured_once(tmp_path: Path) -> None:
+    """A duplicate of the fixed launch or of another candidate is no challenger, however its times fall."""
+    programs: dict[str, dict[str, Any]] = {
+        "A=1": {"evidence": "identical_binary"}, "A=2": {}, "A=3": {"same_program_as": "A=2"}
+    }  # fmt: skip
+    machine = Machine({FIXED: 10.0, "A=1": 1.0, "A=2": 8.0, "A=3": 1.0})
+    found = row_of(refreshed(tmp_path, machine, qualify=lambda _case, info: qualified(info, **programs[info.id])))
+    assert (found.config, found.evidence) == ({"A": 2}, "identical_bytes")
+
+
+def test_row_has_the_weakest_evidence_of_its_cases(tmp_path: Path) -> None:
+    """What is known of one case is no more than a sample of another."""
+    case = CaseInfo(id="other", axes=KEY, key=KEY)
+    cases = [CaseInfo(id="timed", axes=KEY, key=KEY), case]
+    machine = Machine({FIXED: 10.0, "A=1": 8.0})
+
+    def qualify(of: CaseInfo, info: CandidateInfo) -> CandidateRecord:
+        return qualified(info, evidence="identical_binary" if of is case else "identical_bytes")
+
+    assert row_of(refreshed(tmp_path, machine, cases=cases, qualify=qualify)).evidence == "identical_bytes"
 
 
 @pytest.mark.parametrize(

@@ -61,11 +61,11 @@ def _drift(bench: Bench) -> tuple[ProductionBytes, str]:
 def _refreshed(
     bench: Bench, make: Callable[[Sequence[Config | None]], Arms], fixed: Callable[[], FixedRecord | None]
 ) -> Refreshed:
-    able = [Config(info.config) for info in bench.spec.candidates if bench.qualified(info) is None]
+    incumbent = _incumbent(bench)
+    able = bench.programs(incumbent)
     production = fixed()
     if production is None:
         return Refreshed(None, "not written: the fixed launch did not qualify on every case of the key")
-    incumbent = _incumbent(bench, able)
     configs: list[Config | None] = [None, None, *able]
     arms = make(configs)
     armed = control(arms, margin=bench.margins.fixed, qualify=True)
@@ -81,11 +81,12 @@ def _refreshed(
         return Refreshed(None, f"not written: {error}", armed)
 
 
-def _incumbent(bench: Bench, able: Sequence[Config]) -> Config | None:
+def _incumbent(bench: Bench) -> Config | None:
     file = bench.store.read(bench.kernel, bench.device)
     row = file.row(bench.key) if file is not None and not isinstance(file, Refusal) else None
     config = Config(row.config) if row is not None and row.config is not None else None
-    return config if config in able else None
+    info = bench.candidate(config) if config is not None else None
+    return config if info is not None and bench.qualified(info) is None else None
 
 
 def _decided(
@@ -121,10 +122,11 @@ def _decided(
         ]
     fixed_us, chosen_us = medians_us(arms.sample(0, chosen or 1, 2))
     config = configs[chosen]
+    info = bench.candidate(config) if config is not None else None
     return Row(
         key=bench.key,
         config=dict(config) if config is not None else None,
-        evidence="identical_bytes" if config is not None else None,
+        evidence=bench.evidence(info) if info is not None else None,
         output=fixed.output if config is not None else None,
         fixed_output=fixed.output,
         fixed_inputs=fixed.inputs,

@@ -12,8 +12,10 @@ from pytest_kernelqual.committed.store import Store
 from pytest_kernelqual.errors import UnmeasurableError
 from pytest_kernelqual.gating.arms import Arms, control, gate, in_fresh_processes, screen, unmeasurable
 from pytest_kernelqual.judge.drift import judge_production
+from pytest_kernelqual.judge.evidence import weakest
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import CandidateInfo, CaseInfo, SpecInfo
+from pytest_kernelqual.model.outcome import Evidence
 from pytest_kernelqual.model.record import (
     CandidateRecord,
     CommittedRecord,
@@ -91,6 +93,25 @@ class Bench(Struct, frozen=True):
         """Return the record that keeps a candidate from being used on any case of the key, or None."""
         records = (self.qualify(case, info) for case in self.cases)
         return next((record for record in records if record.outcome != "qualified"), None)
+
+    def evidence(self, info: CandidateInfo) -> Evidence | None:
+        """Return what the cases of the key prove together of a candidate."""
+        return weakest(self.qualify(case, info).evidence for case in self.cases)
+
+    def programs(self, own: Config | None) -> list[Config]:
+        """Return the qualified candidates, one for each program that the timed case launches.
+
+        `own`, which is timed in any case, stands for its program, and the fixed launch for its.
+        """
+        chosen: dict[str | None, Config] = {}
+        for info in self.spec.candidates:
+            if self.qualified(info) is not None:
+                continue
+            record, config = self.qualify(self.cases[0], info), Config(info.config)
+            program = None if record.evidence == "identical_binary" else record.same_program_as or info.id
+            if config == own or (program is not None and program not in chosen):
+                chosen[program] = config
+        return list(chosen.values())
 
 
 def check(bench: Bench) -> CommittedRecord:
@@ -170,8 +191,7 @@ def _gated(
 ) -> CommittedRecord:
     """Run the gates; arm 0 and 1 are the fixed launch, arm 2 is the committed config where there is one."""
     committed = Config(row.config) if row.config is not None else None
-    others = [info for info in bench.spec.candidates if committed is None or Config(info.config) != committed]
-    rivals = [Config(info.config) for info in others if _may_rival(bench, info)]
+    rivals = [config for config in bench.programs(committed) if config != committed]
     configs: list[Config | None] = [None, None, *([] if committed is None else [committed]), *rivals]
     arms = make(configs)
     margins = bench.margins
@@ -191,10 +211,6 @@ def _gated(
     own, first_rival = (0, 2) if committed is None else (2, 3)
     gates += _near_best(bench, arms, own, list(range(first_rival, len(configs))), configs)
     return _judged(structs.replace(record, gates=gates))
-
-
-def _may_rival(bench: Bench, info: CandidateInfo) -> bool:
-    return bench.qualified(info) is None
 
 
 def _decay(bench: Bench, arms: Arms, judged: GateRecord, row: Row) -> Iterator[GateRecord]:

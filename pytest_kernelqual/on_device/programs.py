@@ -68,7 +68,9 @@ class Programs:
             return None
         try:
             program = self._look(None)
-        except LaunchFailed:
+        except LaunchFailed as failed:
+            if failed.fatal:
+                raise
             return None
         # A launch that is kept back may lead production astray, for example past a compiled graph that was used before.
         alike = program is not None and _places(program.launches) == _places(self._run.launches)
