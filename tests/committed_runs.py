@@ -37,7 +37,7 @@ def commit(folder: Path, kernel: str, *rows: Row, device: CommittedDevice = GPU,
     store = Store(folder / "committed_configs")
     changes = Changes(space=space or space_of(kernel), toolchain=TOOLCHAIN, rows=rows)
     updated(store.update(kernel, device, changes))
-    return store.path_for(kernel, device.name)
+    return store.path_for(kernel, device)
 
 
 def chosen(case: str, config: str = "x", **more: Any) -> Row:
@@ -47,7 +47,12 @@ def chosen(case: str, config: str = "x", **more: Any) -> Row:
 
 def model(folder: Path, *arguments: str, **environment: str) -> Ended:
     """Run pytest on the modelled GPU."""
-    return run(folder, *MODEL, *arguments, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1", COLUMNS="400", **environment)
+    return run(folder, *MODEL, *arguments, **{**alone(folder), **environment})
+
+
+def alone(folder: Path) -> dict[str, str]:
+    """Return an environment without other plugins, in which the modelled GPU is no other run's."""
+    return {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "400", "TMPDIR": str(folder.parent)}
 
 
 def rows_of(ended: Ended) -> dict[str, CommittedRecord]:

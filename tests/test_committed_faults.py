@@ -89,7 +89,7 @@ def test_kill_at_every_step_leaves_the_old_or_the_new_file(tmp_path: Path) -> No
     while True:
         store = Store(tmp_path / str(at))
         assert isinstance(store.update(KERNEL, H200, changes(*old.rows)), UpdateReport)
-        path = store.path_for(KERNEL, H200.name)
+        path = store.path_for(KERNEL, H200)
         killed = python(KILLED, store.root, at)
         told = killed.communicate()[0]
         seen.append(path.read_bytes())
@@ -155,14 +155,14 @@ def test_a_lock_that_is_never_released_is_told(tmp_path: Path, monkeypatch: pyte
     assert isinstance(found, Refusal)
     assert found.code == "unwritable"
     assert "another update" in found.text
-    assert not Store(tmp_path).path_for(KERNEL, H200.name).exists()
+    assert not Store(tmp_path).path_for(KERNEL, H200).exists()
 
 
 def test_a_full_disk_keeps_the_old_file(tmp_path: Path) -> None:
     """A file that cannot grow is one line; the old file stays, no temporary file does, and reading goes on."""
     store = Store(tmp_path)
     assert isinstance(store.update(KERNEL, H200, changes(row({"cols": 1}))), UpdateReport)
-    path = store.path_for(KERNEL, H200.name)
+    path = store.path_for(KERNEL, H200)
     data = path.read_bytes()
     many = changes(*(row({"cols": number}) for number in range(100)))
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)

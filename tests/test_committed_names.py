@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+from committed_samples import H200
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
+from pytest_kernelqual.committed.names import file_name, full_file_name
 from pytest_kernelqual.committed.store import Store
 
 NASTY = [
@@ -20,14 +23,18 @@ NASTY = [
 any_name = st.sampled_from(NASTY) | st.text(max_size=12) | st.text("aAbB _+.-/", max_size=6)
 
 
+def place(kernel: str, device: str) -> Path:
+    """Return the file of a kernel and of a device of which no other one has the name."""
+    return Store(Path("root")).path_for(kernel, structs.replace(H200, name=device))
+
+
 @settings(deadline=None)
 @given(any_name, any_name, any_name, any_name)
 @example("k", "NVIDIA H200", "k", "NVIDIA H200 NVL")
 @example("rms", "NVIDIA H200", "RMS", "NVIDIA H200")
 def test_names_never_meet(kernel: str, device: str, other_kernel: str, other_device: str) -> None:
     """Different names have different files, also where upper and lower case are one; equal names one file."""
-    store = Store(Path("root"))
-    one, other = str(store.path_for(kernel, device)), str(store.path_for(other_kernel, other_device))
+    one, other = str(place(kernel, device)), str(place(other_kernel, other_device))
     assert (one.casefold() == other.casefold()) == ((kernel, device) == (other_kernel, other_device))
 
 
@@ -35,7 +42,7 @@ def test_names_never_meet(kernel: str, device: str, other_kernel: str, other_dev
 @given(any_name, any_name)
 def test_names_stay_in_the_folder(kernel: str, device: str) -> None:
     """No name leaves the folder, hides, or asks more of a file system than ASCII and 255 bytes."""
-    root, folder, name = Store(Path("root")).path_for(kernel, device).parts
+    root, folder, name = place(kernel, device).parts
     assert root == "root"
     for part in (folder, name):
         assert part.isascii()
@@ -47,11 +54,21 @@ def test_names_stay_in_the_folder(kernel: str, device: str) -> None:
     assert not name.endswith(".md")
 
 
+@settings(deadline=None)
+@given(any_name, st.tuples(any_name, any_name), st.tuples(any_name, any_name))
+def test_full_names_never_meet(plain: str, device: tuple[str, str], other: tuple[str, str]) -> None:
+    """The name that tells all of a device is no name of a product, and equal for equal devices only."""
+    assert (full_file_name(*device) == full_file_name(*other)) == (device == other)
+    assert full_file_name(*device) != file_name(plain)
+    assert len(full_file_name(*device)) <= 128
+
+
 def test_names_are_stable_and_readable() -> None:
     """These names are on users' disks: a change of them is a change of a promise."""
-    store = Store(Path())
+    full = full_file_name("AMD Radeon Graphics", "amd", "gfx1103", "12")
+    assert full == "amd_radeon_graphics_amd_gfx1103_12+a498de2e5986.json"
     assert [
-        str(store.path_for(*names))
+        str(place(*names).relative_to("root"))
         for names in [
             ("rms_norm_fwd", "NVIDIA H200"),
             ("rms_norm_fwd", "NVIDIA H200 NVL"),

@@ -30,7 +30,7 @@ HERE = Path(__file__).parent
 
 def put(store: Store, data: bytes) -> Path:
     """Write the file of the sample kernel and device by hand."""
-    path = store.path_for(KERNEL, H200.name)
+    path = store.path_for(KERNEL, H200)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     return path
@@ -57,16 +57,38 @@ def test_a_refused_file_is_never_overwritten(tmp_path: Path, data: bytes) -> Non
     assert path.read_bytes() == data
 
 
-@pytest.mark.parametrize(
-    "change", [{"vendor": "amd"}, {"name": "NVIDIA H200 NVL"}, {"architecture": "sm_100"}, {"compute_units": 114}]
-)
-def test_another_device_is_refused(tmp_path: Path, change: dict[str, object]) -> None:
-    """A file that was copied, or that another device of this name measured, is told by what differs."""
+def test_another_device_is_refused(tmp_path: Path) -> None:
+    """A file that was copied is told by what differs."""
     store = Store(tmp_path)
-    put(store, encode(structs.replace(file(row({"a": 1})), device=structs.replace(H200, **change))))
+    put(store, encode(structs.replace(file(row({"a": 1})), device=structs.replace(H200, name="NVIDIA H200 NVL"))))
     found = refused(store.read(KERNEL, H200))
     assert found.code == "other_device"
-    assert all(name in found.text for name in change)
+    assert found.text == (
+        "device name 'NVIDIA H200 NVL' is not 'NVIDIA H200'; was the file copied? Remove it and update here"
+    )
+
+
+@pytest.mark.parametrize("change", [{"vendor": "amd"}, {"architecture": "sm_100"}, {"compute_units": 114}])
+def test_devices_of_one_name_have_a_file_each(tmp_path: Path, change: dict[str, object]) -> None:
+    """The second one gets a name that tells all of it, which it keeps when the first one's file is gone."""
+    store, other = Store(tmp_path), structs.replace(H200, **change)
+    updated(store.update(KERNEL, H200, changes(row({"a": 1}))))
+    assert store.read(KERNEL, other) is None
+    assert len(updated(store.update(KERNEL, other, changes(row({"a": 2})))).added) == 1
+    path, second = store.path_for(KERNEL, H200), store.path_for(KERNEL, other)
+    assert path != second
+    assert store.read_all().refusals == []
+    assert {where: found.device for where, found in store.read_all().files.items()} == {path: H200, second: other}
+    updated(store.update(KERNEL, H200, changes(drop=({"a": 1},))))
+    assert not path.exists()
+    assert len(updated(store.update(KERNEL, other, changes(row({"a": 2})))).kept) == 1
+    assert list(store.read_all().files) == [second]
+    # Who moves it to the plain name has the same device twice, of which one is read.
+    path.write_bytes(second.read_bytes())
+    (told,) = store.read_all().refusals
+    assert (Path(told.path), told.code) == (path, "other_device")
+    second.unlink()
+    assert list(store.read_all().files) == [path]
 
 
 def test_another_kernel_is_refused(tmp_path: Path) -> None:
@@ -102,7 +124,7 @@ def endless(path: Path) -> None:
 def test_what_is_no_file_is_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
     """A pipe does not block, a link to itself or to nothing is told, and an update leaves it alone."""
     store = Store(tmp_path)
-    path = store.path_for(KERNEL, H200.name)
+    path = store.path_for(KERNEL, H200)
     path.parent.mkdir()
     make(path)
     mode = path.lstat().st_mode
@@ -116,7 +138,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path, make: Callable[[Path], None]
 def test_a_file_in_place_of_a_folder_is_refused(tmp_path: Path, where: str) -> None:
     """Neither reading nor updating raises."""
     store = Store(tmp_path / "committed_configs")
-    path = store.path_for(KERNEL, H200.name)
+    path = store.path_for(KERNEL, H200)
     (store.root if where == "root" else path.parent).parent.mkdir(exist_ok=True)
     (store.root if where == "root" else path.parent).write_text("x")
     assert refused(store.read(KERNEL, H200)).code == "unreadable"
@@ -128,7 +150,7 @@ def test_read_all_finds_what_nobody_reads(tmp_path: Path) -> None:
     """Files in the wrong place are refused; good ones, hidden ones and a README are not."""
     store = Store(tmp_path)
     updated(store.update(KERNEL, H200, changes(row({"a": 1}))))
-    good = store.path_for(KERNEL, H200.name)
+    good = store.path_for(KERNEL, H200)
     data = good.read_bytes()
     for name in ("top.json", f"{KERNEL}/nvidia_a100.json", f"{KERNEL}/nvidia_h200.json.orig", "other/nvidia_h200.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
@@ -155,7 +177,7 @@ def test_a_file_that_others_can_write_steers_no_production(tmp_path: Path) -> No
     root = tmp_path / "committed_configs"
     trusting, store = Store(root), Store(root, steers_production=True)
     updated(trusting.update(KERNEL, H200, changes(row({"a": 1}))))
-    path = store.path_for(KERNEL, H200.name)
+    path = store.path_for(KERNEL, H200)
     for place in (path, path.parent, root):
         place.chmod(0o755 if place.is_dir() else 0o644)
     assert isinstance(store.read(KERNEL, H200), CommittedFile)
@@ -177,7 +199,7 @@ def test_a_file_of_another_user_steers_no_production(tmp_path: Path, monkeypatch
     os.umask(umask)
     me = os.geteuid()
     if me == 0:
-        for place in (store.root, store.path_for(KERNEL, H200.name).parent, store.path_for(KERNEL, H200.name)):
+        for place in (store.root, store.path_for(KERNEL, H200).parent, store.path_for(KERNEL, H200)):
             os.chown(place, 12345, -1)
     else:
         monkeypatch.setattr(os, "geteuid", lambda: me + 1)
@@ -208,7 +230,7 @@ def test_without_permission_nothing_is_lost(what: str) -> None:
         Path(base).chmod(0o755)
         store = Store(Path(base) / "committed_configs")
         updated(store.update(KERNEL, H200, changes(row({"cols": 1}))))
-        path = store.path_for(KERNEL, H200.name)
+        path = store.path_for(KERNEL, H200)
         (store.root / LOCK_FILE).touch()  # some versions of filelock remove it
         for place in (store.root, path.parent, path, store.root / LOCK_FILE):
             place.chmod(0o777 if place.is_dir() else 0o666)
@@ -241,7 +263,7 @@ def test_the_file_is_what_its_schema_says(tmp_path: Path) -> None:
     """The file on disk is canonical, with one field for each fact, and nothing else is left in its folder."""
     store = Store(tmp_path)
     updated(store.update(KERNEL, H200, changes(row({"cols": 1}))))
-    path = store.path_for(KERNEL, H200.name)
+    path = store.path_for(KERNEL, H200)
     plain = json.loads(path.read_bytes())
     assert list(plain) == ["device", "kernel", "rows", "schema", "space", "toolchain"]
     assert list(plain["rows"][0]) == [

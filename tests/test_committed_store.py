@@ -62,7 +62,7 @@ def test_an_update_reports_each_row(tmp_path: Path) -> None:
     ] == [({"num_warps": 8}, {"num_warps": 4})]
     assert [change.key for change in report.added] == [new]
     assert [change.key for change in report.dropped] == [gone]
-    assert report.path == store.path_for(KERNEL, H200.name)
+    assert report.path == store.path_for(KERNEL, H200)
     assert [item.key for item in stored(store).rows] == [quiet, other, new, same]
 
 
@@ -105,10 +105,10 @@ def test_unmentioned_rows_stay_and_updates_are_idempotent(old: list[Row], new: l
             assert store.read(KERNEL, H200) is None
             return
         assert encode(stored(store)) == encode(file(*wanted.values()))
-        data, inode = store.path_for(KERNEL, H200.name).read_bytes(), store.path_for(KERNEL, H200.name).stat().st_ino
+        data, inode = store.path_for(KERNEL, H200).read_bytes(), store.path_for(KERNEL, H200).stat().st_ino
         report = updated(store.update(KERNEL, H200, changes(*new)))
-        assert store.path_for(KERNEL, H200.name).read_bytes() == data
-        assert store.path_for(KERNEL, H200.name).stat().st_ino == inode
+        assert store.path_for(KERNEL, H200).read_bytes() == data
+        assert store.path_for(KERNEL, H200).stat().st_ino == inode
         assert (report.changed, report.added, report.dropped) == ((), (), ())
         assert len(report.kept) == len(wanted)
 
@@ -123,7 +123,7 @@ def test_order_of_changes_is_irrelevant(rows: list[Row], random: object) -> None
         updated(store.update(KERNEL, H200, changes(*rows)))
         for item in shuffled:
             updated(other.update(KERNEL, H200, changes(item)))
-        paths = [each.path_for(KERNEL, H200.name) for each in (store, other)]
+        paths = [each.path_for(KERNEL, H200) for each in (store, other)]
         assert [path.read_bytes() for path in paths if rows] == ([paths[0].read_bytes()] * 2 if rows else [])
 
 
@@ -164,7 +164,7 @@ def test_an_update_that_could_not_be_read_back_is_refused(tmp_path: Path) -> Non
     """A value that no file can hold costs this update, never the file."""
     store = Store(tmp_path)
     updated(store.update(KERNEL, H200, changes(row({"cols": 1}))))
-    data = store.path_for(KERNEL, H200.name).read_bytes()
+    data = store.path_for(KERNEL, H200).read_bytes()
     for bad in (
         row({"cols": 1}, speed_up=float("nan")),
         row({"cols": float("inf")}),
@@ -174,4 +174,4 @@ def test_an_update_that_could_not_be_read_back_is_refused(tmp_path: Path) -> Non
         row({"cols": 1}, note="x" * 2000),
     ):
         assert refused(store.update(KERNEL, H200, changes(bad))).code in {"wrong_type", "unwritable"}
-        assert store.path_for(KERNEL, H200.name).read_bytes() == data
+        assert store.path_for(KERNEL, H200).read_bytes() == data

@@ -13,6 +13,7 @@ from committed_runs import (
     OTHER,
     TIMES,
     agree,
+    alone,
     chosen,
     commit,
     declared,
@@ -103,7 +104,7 @@ def test_serial_and_two_workers_tell_the_same(tmp_path: Path) -> None:
 
 def decisions(value: Any) -> Any:
     """Return a JSON value without what a measurement gave, and without the device that xdist gave a worker."""
-    measured = {"rounds", "ratio", "time_us", "processes", "speed_up", "visible"}
+    measured = {"rounds", "ratio", "time_us", "processes", "speed_up", "timed_at", "visible"}
     if isinstance(value, dict):
         return {name: decisions(item) for name, item in value.items() if name not in measured}
     return [decisions(item) for item in value] if isinstance(value, list) else value
@@ -236,7 +237,7 @@ def test_an_interrupted_run_names_the_rows_that_it_did_not_reach(tmp_path: Path)
     folder = project(tmp_path / "project", {"one": declared(), "two": hung})
     commit(folder, "one", chosen("a"))
     commit(folder, "two", chosen("a"))
-    running = start(folder, *MODEL, PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    running = start(folder, *MODEL, **alone(folder))
     wait_until((tmp_path / "hangs").exists, "it never hung")
     os.kill(running.pid, signal.SIGINT)
     ended = finish(running, folder)

@@ -246,7 +246,7 @@ def test_proposals_are_merged_by_key(tmp_path: Path) -> None:
     store = Store(tmp_path)
     updated(store.update(KERNEL, H200, changes(row({"cols": 1}), row({"cols": 2}), space=OTHER_SPACE)))
     new = [row({"cols": 2}, {"num_warps": 2}), null_row({"cols": 3})]
-    (report,) = write_proposals(store, [measured(*new)], ENVIRONMENT)
+    (report,) = write_proposals(store, [measured(*new)], ENVIRONMENT, complete=False)
     assert isinstance(report, UpdateReport)
     assert [len(group) for group in (report.kept, report.changed, report.added, report.dropped)] == [1, 1, 1, 0]
     file = written(tmp_path)
@@ -266,13 +266,13 @@ def test_nothing_comes_from_a_failed_case_or_row(tmp_path: Path) -> None:
     one, two, three = (row({"cols": cols}) for cols in (1, 2, 3))
     record = measured(one, two, three, failed=({"cols": 1},))
     rows = [*record.committed[:2], structs.replace(record.committed[2], passed=False)]
-    write_proposals(Store(tmp_path), [structs.replace(record, committed=rows)], ENVIRONMENT)
+    write_proposals(Store(tmp_path), [structs.replace(record, committed=rows)], ENVIRONMENT, complete=False)
     assert [made.key for made in written(tmp_path).rows] == [{"cols": 2}]
 
 
 def test_a_kernel_of_which_nothing_passed_writes_no_file(tmp_path: Path) -> None:
     """Not even an empty one."""
-    assert write_proposals(Store(tmp_path), [measured(row({}), failed=({},))], ENVIRONMENT) == []
+    assert write_proposals(Store(tmp_path), [measured(row({}), failed=({},))], ENVIRONMENT, complete=False) == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -284,7 +284,7 @@ def test_two_kernels_and_two_devices_have_a_file_each(tmp_path: Path) -> None:
         measured(row({"cols": 2}), name="softmax"),
         measured(row({"cols": 3}), device=to_builtins(other)),
     ]
-    reports = write_proposals(Store(tmp_path), records, ENVIRONMENT)
+    reports = write_proposals(Store(tmp_path), records, ENVIRONMENT, complete=False)
     assert len(reports) == 3
     keys = [
         [made.key["cols"] for made in written(tmp_path, *where).rows]
@@ -293,12 +293,36 @@ def test_two_kernels_and_two_devices_have_a_file_each(tmp_path: Path) -> None:
     assert keys == [[1], [2], [3]]
 
 
+def test_only_a_complete_update_drops_what_nothing_reaches(tmp_path: Path) -> None:
+    """From the files of specs that were measured in full on this device; what is only written otherwise stays."""
+    other, store = structs.replace(H200, name="NVIDIA H200 NVL"), Store(tmp_path)
+    old = changes(row({"cols": 1}), row({"cols": 7}), row({"cols": "1"}))
+    for kernel in (KERNEL, "softmax", "gone"):
+        for device in (H200, other):
+            updated(store.update(kernel, device, old))
+    records = [
+        measured(row({"cols": 1}), row({"cols": 2})),
+        measured(row({"cols": 1}), row({"cols": 2}), name="softmax", failed=({"cols": 2},)),
+    ]
+    write_proposals(store, records, ENVIRONMENT, complete=False)
+    assert [made.key["cols"] for made in written(tmp_path).rows] == [1, 2, 7, "1"]
+    reports = [updated(report) for report in write_proposals(store, records, ENVIRONMENT, complete=True)]
+    assert [[change.key for change in report.dropped] for report in reports] == [[{"cols": 7}], []]
+    assert [made.key["cols"] for made in written(tmp_path).rows] == [1, 2, "1"]
+    assert "1 dropped" in refresh_summary(reports)
+    assert "dropped cols7: num_warps=8, 1.250 times the fixed launch's speed" in refresh_summary(reports)
+    for kernel, device in (("softmax", H200), ("gone", H200), (KERNEL, other), ("softmax", other)):
+        assert [made.key["cols"] for made in written(tmp_path, kernel, device).rows] == [1, 7, "1"]
+
+
 def test_a_refused_file_is_not_overwritten(tmp_path: Path) -> None:
     """The others are written, and the refusal is told."""
-    path = Store(tmp_path).path_for(KERNEL, H200.name)
+    path = Store(tmp_path).path_for(KERNEL, H200)
     path.parent.mkdir()
     path.write_text("<<<<<<< ours\n")
-    reports = write_proposals(Store(tmp_path), [measured(row({})), measured(row({}), name="softmax")], ENVIRONMENT)
+    reports = write_proposals(
+        Store(tmp_path), [measured(row({})), measured(row({}), name="softmax")], ENVIRONMENT, complete=False
+    )
     assert [type(report) for report in reports] == [Refusal, UpdateReport]
     assert path.read_text() == "<<<<<<< ours\n"
     assert "not written: " in refresh_summary(reports)

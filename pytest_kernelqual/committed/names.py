@@ -10,6 +10,7 @@ _PLAIN_KERNEL = re.compile(r"[a-z0-9_]+")
 _PLAIN_DEVICE = re.compile(r"[A-Z0-9][A-Z0-9 .-]*[A-Z0-9]")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?")
 _UNSAFE = re.compile(r"[^a-z0-9_.-]+")
+_BETWEEN = "\0"
 _LONGEST_PLAIN = 100
 _LONGEST_READABLE = 60
 _HASH_DIGITS = 12
@@ -23,6 +24,11 @@ def folder_name(kernel: str) -> str:
 def file_name(device: str) -> str:
     """Return the file of a device, as `nvidia_h200.json` for `NVIDIA H200`."""
     return f"{_name(device, plain=_PLAIN_DEVICE.fullmatch(device) is not None)}.json"
+
+
+def full_file_name(*device: str) -> str:
+    """Return the file of a device of which another one has the name, by everything that tells them apart."""
+    return f"{_name(_BETWEEN.join(device), plain=False)}.json"
 
 
 def _name(text: str, *, plain: bool) -> str:

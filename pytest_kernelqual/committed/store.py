@@ -12,7 +12,7 @@ from filelock import FileLock, Timeout
 from msgspec import structs
 
 from pytest_kernelqual.committed import reading, schema
-from pytest_kernelqual.committed.names import file_name, folder_name
+from pytest_kernelqual.committed.names import file_name, folder_name, full_file_name
 from pytest_kernelqual.committed.refusal import Refusal
 from pytest_kernelqual.committed.schema import CommittedDevice, CommittedFile, Key, Row, Toolchain, key_order, key_text
 from pytest_kernelqual.errors import DocumentError
@@ -92,13 +92,25 @@ class Store:
         self.root = root
         self._steers_production = steers_production
 
-    def path_for(self, kernel: str, device: str) -> Path:
-        """Return the file of a kernel and a device name; different names never share a file."""
-        return self.root / folder_name(kernel) / file_name(device)
+    def path_for(self, kernel: str, device: CommittedDevice) -> Path:
+        """Return the file of a kernel and device, existing or not; different devices never share one.
+
+        It is named by the product.
+        Where another device of that name, with other compute units say, has that file, the name tells all of the
+        device, and keeps doing so.
+        """
+        folder = self.root / folder_name(kernel)
+        full = folder / full_file_name(device.name, device.vendor, device.architecture, str(device.compute_units))
+        if os.path.lexists(full):
+            return full
+        plain = folder / file_name(device.name)
+        found = self._file(plain)
+        taken = isinstance(found, CommittedFile) and found.device.name == device.name and found.device != device
+        return full if taken else plain
 
     def read(self, kernel: str, device: CommittedDevice) -> CommittedFile | Refusal | None:
         """Return the file of a kernel and device, why it is refused, or None where there is none."""
-        path = self.path_for(kernel, device.name)
+        path = self.path_for(kernel, device)
         found = self._file(path)
         if isinstance(found, CommittedFile):
             return _foreign(found, path, kernel, device) or found
@@ -130,10 +142,11 @@ class Store:
         A file that is refused is never overwritten.
         A file without rows is removed.
         """
-        path = self.path_for(kernel, device.name)
+        path = self.path_for(kernel, device)
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             with FileLock(self.root / LOCK_FILE, timeout=_LOCK_TIMEOUT_S, poll_interval=_LOCK_POLL_S):
+                path = self.path_for(kernel, device)  # another update may have taken the place
                 old = self.read(kernel, device)
                 if isinstance(old, Refusal):
                     return old
@@ -212,7 +225,7 @@ class Store:
 
     def _elsewhere(self, file: CommittedFile, path: Path) -> Refusal | None:
         """Refuse a file that is not where its kernel and device would be looked for."""
-        wanted = self.path_for(file.kernel, file.device.name)
+        wanted = self.path_for(file.kernel, file.device)
         if path.parent.name != wanted.parent.name:
             text = f"kernel {shown(file.kernel)} belongs into folder {wanted.parent.name!r}; move or remove the file"
             return Refusal(code="other_kernel", path=str(path), text=text)
@@ -230,7 +243,7 @@ def _foreign(file: CommittedFile, path: Path, kernel: str, device: CommittedDevi
     for name in device.__struct_fields__:
         theirs, ours = getattr(file.device, name), getattr(device, name)
         if theirs != ours:
-            text = f"device {name} {shown(theirs)} is not {shown(ours)}; measured on another device, update on this one"
+            text = f"device {name} {shown(theirs)} is not {shown(ours)}; was the file copied? Remove it and update here"
             return Refusal(code="other_device", path=str(path), text=text)
     return None
 

@@ -116,7 +116,7 @@ class Bench(Struct, frozen=True):
 
 def check(bench: Bench) -> CommittedRecord:
     """Return what becomes of the row: it starts at `not_timed` and is upgraded by evidence only."""
-    blank = CommittedRecord(device=bench.store.path_for(bench.kernel, bench.device.name).stem, key=bench.key)
+    blank = CommittedRecord(device=bench.store.path_for(bench.kernel, bench.device).stem, key=bench.key)
     found = _row(bench)
     if isinstance(found, CommittedRecord):
         return structs.replace(found, device=blank.device, key=blank.key)

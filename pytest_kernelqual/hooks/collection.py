@@ -10,7 +10,9 @@ import pytest
 from msgspec import Struct
 
 from pytest_kernelqual.errors import KernelqualError
-from pytest_kernelqual.hooks.committed import CommittedConfigs, CommittedTests, KeyTarget, is_committed_file
+from pytest_kernelqual.hooks.committed import CommittedConfigs, CommittedTests
+from pytest_kernelqual.hooks.committed_files import is_committed_file
+from pytest_kernelqual.hooks.committed_row import KeyTarget
 from pytest_kernelqual.hooks.fixtures import Declaration, Qualification
 from pytest_kernelqual.hooks.planning import PROBLEM, make_plan, narrowed_by
 from pytest_kernelqual.hooks.run import TARGET, Declared, Run, Target, controls_workers

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import msgspec
 
+from pytest_kernelqual.committed.membership import Declared, row_refusals
 from pytest_kernelqual.committed.refusal import Refusal
-from pytest_kernelqual.committed.schema import CommittedDevice, Row, Toolchain, key_text
+from pytest_kernelqual.committed.schema import CommittedDevice, CommittedFile, Key, Row, Toolchain, key_text
 from pytest_kernelqual.committed.store import Changes, Store, UpdateReport
 from pytest_kernelqual.model.record import Environment, KernelRecord, Proposal
 
@@ -45,25 +46,28 @@ def over_budget(kernels: Iterable[KernelRecord]) -> list[str]:
 
 
 def write_proposals(
-    store: Store, kernels: Iterable[KernelRecord], environment: Environment | None
+    store: Store, kernels: Iterable[KernelRecord], environment: Environment | None, *, complete: bool
 ) -> list[UpdateReport | Refusal]:
     """Merge measured rows into their files, one update a file, and never from a failed case.
 
     Rows that were not measured stay.
+    Only where nothing narrowed the run (`complete`), and every row of a spec was measured, rows that nothing reaches
+    are dropped from its file.
     """
     if environment is None:
         return []
-    toolchain = toolchain_of(environment)
     reports: list[UpdateReport | Refusal] = []
     for kernel in kernels:
         for proposals in _by_file(_writable(kernel)):
             first = proposals[0]
+            device = msgspec.convert(first.device, CommittedDevice)
+            rows = tuple(msgspec.convert(proposal.row, Row) for proposal in proposals)
             changes = Changes(
                 space=first.space,
-                toolchain=toolchain,
-                rows=tuple(msgspec.convert(proposal.row, Row) for proposal in proposals),
+                toolchain=toolchain_of(environment),
+                rows=rows,
+                drop=_orphans(store, kernel, first, device, rows) if complete else (),
             )
-            device = msgspec.convert(first.device, CommittedDevice)
             reports.append(store.update(first.kernel, device, changes))
     return reports
 
@@ -77,6 +81,38 @@ def toolchain_of(environment: Environment) -> Toolchain:
         triton=environment.triton,
         python=environment.python,
     )
+
+
+def undropped(files: Iterable[KernelRecord], reports: Iterable[UpdateReport | Refusal]) -> list[str]:
+    """Return which rows an update set out to drop, and did not."""
+    dropped = {
+        (report.path.parent.name, report.path.stem, key_text(change.key))
+        for report in reports
+        if isinstance(report, UpdateReport)
+        for change in report.dropped
+    }
+    left = [
+        row
+        for file in files
+        for row in file.committed
+        if row.verdict == "orphan" and row.passed and (file.kernel, row.device, key_text(row.key)) not in dropped
+    ]
+    why = "only an update that measured every row of their specs drops them"
+    return [f"{len(left)} rows that nothing reaches were not dropped: {why}: {left[0].reasons[0]}"] if left else []
+
+
+def _orphans(
+    store: Store, kernel: KernelRecord, first: Proposal, device: CommittedDevice, rows: Sequence[Row]
+) -> tuple[Key, ...]:
+    """Return the keys of rows that no case reaches; none unless all rows of the kernel on this device were measured."""
+    stem = store.path_for(first.kernel, device).stem
+    keys = [row.key for row in kernel.committed if row.device == stem]
+    file = store.read(first.kernel, device)
+    if len(keys) != len(rows) or not isinstance(file, CommittedFile):
+        return ()
+    today = Declared(space=first.space, candidates=(), keys=keys)
+    refusals = row_refusals(file, "", today)
+    return tuple(refusal.key for refusal in refusals if refusal.code == "unknown_key" and refusal.key is not None)
 
 
 def _writable(kernel: KernelRecord) -> list[Proposal]:

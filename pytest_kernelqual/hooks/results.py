@@ -13,7 +13,7 @@ from pytest_kernelqual.errors import DeviceProcessError, DocumentError, Kernelqu
 from pytest_kernelqual.hooks.benchmark import Benchmarks
 from pytest_kernelqual.hooks.item_report import detach, why
 from pytest_kernelqual.hooks.junit_log import close_testcases, junit_log
-from pytest_kernelqual.hooks.refreshing import over_budget, uncollected, untimed, write_proposals
+from pytest_kernelqual.hooks.refreshing import over_budget, uncollected, undropped, untimed, write_proposals
 from pytest_kernelqual.hooks.run import Run, controls_workers
 from pytest_kernelqual.hooks.signals import SIGTERM_TEXT, Signals
 from pytest_kernelqual.model.record import CaseRecord, CommittedRecord, Document, Environment, KernelRecord
@@ -259,12 +259,15 @@ class Results:
             self._problems += untimed(kernels, environment or self._environment)
             if self._run.default_paths:
                 self._problems += uncollected(self._run.store)
-        self._problems = list(dict.fromkeys(self._problems))
-        reasons = list(dict.fromkeys([*because, *missed, *over_budget(kernels), *self._notes, *self._problems]))
+        because += [*missed, *over_budget(kernels), *self._notes]
         environment = self._stamped(environment or self._environment)
         if self._run.settings.update and self._refreshed is None:
-            self._refreshed = write_proposals(self._run.store, kernels, environment)
+            complete = not because and not self._problems
+            self._refreshed = write_proposals(self._run.store, kernels, environment, complete=complete)
             self._problems += [str(report) for report in self._refreshed if isinstance(report, Refusal)]
+            self._problems += undropped(self._files, self._refreshed)
+        self._problems = list(dict.fromkeys(self._problems))
+        reasons = list(dict.fromkeys([*because, *self._problems]))
         document = build(kernels, environment, nodeids, reasons)
         self._document = document
         try:

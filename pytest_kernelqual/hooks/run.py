@@ -68,6 +68,8 @@ class Run:
         self.started_at = datetime.now(UTC)
         self.timing_s = 0.0
         """Seconds that this process has spent on timing committed configs, waiting for the device included."""
+        self.timed_before: dict[str, str] = {}
+        """When rows were last timed, by node id, as far as the last report tells; known under a budget only."""
         self.plan: Plan | None = None
         self._device: Device | None = None
         self._import_path: list[str] = []

@@ -148,6 +148,8 @@ class CommittedRecord(Struct, frozen=True, kw_only=True):
     gates: list[GateRecord] = field(default_factory=list)
     speed_up: float | None = None
     """Fixed time / committed time of this run."""
+    timed_at: str = ""
+    """UTC, ISO 8601: start of the run that timed the row last; under a budget from the report before, if need be."""
     proposal: Proposal | None = None
     """What --kernelqual-update found."""
     passed: bool = False

@@ -1,0 +1,145 @@
+"""What an update writes at its end, whatever its end was: whole rows only, and orphans dropped by a whole run only."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from acceptance import JOURNAL, finish, start, wait_until
+from committed_runs import GPU, MODEL, OTHER, agree, alone, chosen, commit, declared, model, project, rows_of
+from stub_timing import space_of
+from test_xdist import XDIST
+
+from pytest_kernelqual.committed.schema import CommittedFile, Row
+from pytest_kernelqual.committed.store import Store
+
+UPDATE = "--kernelqual-update"
+WORKERS = (*XDIST, "-n", "2")
+
+
+def rows(folder: Path, kernel: str) -> dict[str, Row]:
+    """Return the rows of a file that must be whole, if it is there, by case."""
+    found = Store(folder / "committed_configs").read(kernel, GPU)
+    assert found is None or isinstance(found, CommittedFile), str(found)
+    return {str(one.key["n"]): one for one in found.rows} if found is not None else {}
+
+
+def journals(folder: Path) -> str:
+    """Return what all processes of a run have journalled."""
+    return "".join(path.read_text() for path in (folder / JOURNAL).glob("*.jsonl"))
+
+
+@pytest.fixture
+def orphaned(tmp_path: Path) -> Path:
+    """Return a project with rows that no case reaches: of a spec that can be measured, and of one that cannot."""
+    folder = project(tmp_path, {"one": declared("a", "b"), "noisy": declared("a")})
+    commit(folder, "one", chosen("a"), chosen("gone"))
+    commit(folder, "noisy", chosen("a"))
+    return folder
+
+
+@pytest.mark.parametrize("arguments", [(), WORKERS])
+def test_an_update_of_everything_drops_orphans(orphaned: Path, arguments: tuple[str, ...]) -> None:
+    """They are listed with their figures, and the run passes, since nothing is wrong any more."""
+    ended = model(orphaned, UPDATE, *arguments)
+    assert [*rows(orphaned, "one")] == ["a", "b"]
+    assert "one/stub_gpu.json: 1 kept, 0 changed, 1 added, 1 dropped\n" in ended.text
+    assert "  dropped gone: C=x, 1.250 times the fixed launch's speed\n" in ended.text
+    assert ended.code == 0
+    (orphan,) = [one for one in rows_of(ended).values() if one.verdict == "orphan"]
+    assert orphan.passed
+    assert orphan.reasons[0].endswith("remove the row or declare the case; --kernelqual-update drops it")
+    agree(ended)
+    after = model(orphaned)
+    assert after.code == 0
+    assert "orphan" not in after.text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("-k", "not noisy"), ("qual_stub.py", "committed_configs"), ("--deselect", "qual_stub.py::noisy"),
+        ("--kernelqual-budget=1ms",), ("-k", "file"), (),
+    ],
+)  # fmt: skip
+def test_a_smaller_run_drops_nothing(orphaned: Path, arguments: tuple[str, ...]) -> None:
+    """Whatever made it smaller, the row stays and its file's item fails; without --kernelqual-update too."""
+    ended = model(orphaned, *([UPDATE] if arguments else []), *arguments)
+    assert "gone" in rows(orphaned, "one")
+    assert ended.code == 1
+    assert "dropped gone" not in ended.text
+    assert "key {'n': 'gone'}" in ended.text
+
+
+def test_an_orphan_that_could_not_be_dropped_fails_the_run(tmp_path: Path) -> None:
+    """One row of its spec could not be measured; orphans of another device, and whole files, are left alone too."""
+    specs = {"one": declared("a", noise=0.1), "two": declared("a"), "three": declared("a")}
+    folder = project(tmp_path, specs)
+    for kernel in ("one", "two", "renamed"):
+        commit(folder, kernel, chosen("a"), chosen("gone"))
+    commit(folder, "three", chosen("a"), chosen("gone"), device=OTHER)
+    ended = model(folder, UPDATE)
+    assert [[*rows(folder, kernel)] for kernel in ("one", "two", "renamed")] == [["a", "gone"], ["a"], ["a", "gone"]]
+    assert len(Store(folder / "committed_configs").read_all().files) == 5
+    assert (
+        "FAILED kernelqual::session - 1 rows that nothing reaches were not dropped: only an update that" in ended.text
+    )
+    failed = {line.split()[1] for line in ended.text.splitlines() if line.startswith("FAILED committed_configs")}
+    assert failed == {"committed_configs/renamed/stub_gpu.json::file", "committed_configs/three/other_gpu.json::file"}
+    agree(ended)
+
+
+@pytest.mark.parametrize(
+    ("number", "arguments"), [(signal.SIGINT, ()), (signal.SIGTERM, WORKERS), (signal.SIGKILL, ())]
+)
+def test_an_update_that_is_ended_writes_whole_rows_only(
+    tmp_path: Path, number: signal.Signals, arguments: tuple[str, ...]
+) -> None:
+    """Ctrl-C writes rows whose cases passed, a kill nothing; a row that hangs is not written, and none is dropped."""
+    specs = {"old": declared("a"), "one": declared("a", "b"), "hung": declared("a", "b")}
+    folder = project(tmp_path / "project", specs)
+    # Where no lock is held, which would keep other workers from timing.
+    (folder / "conftest.py").write_text(
+        "import pathlib, time\n\ndef pytest_runtest_setup(item):\n    if 'hung' in item.nodeid:\n"
+        f"        pathlib.Path({str(tmp_path / 'hangs')!r}).touch()\n        time.sleep(3600)\n"
+    )
+    path = commit(folder, "old", chosen("a", "y"), chosen("gone"), space=space_of("before an edit"))
+    before = path.read_bytes()
+    running = start(folder, *MODEL, UPDATE, *arguments, **alone(folder))
+    wait_until((tmp_path / "hangs").exists, "it never hung")
+    wait_until(lambda: '"line":"row"' in journals(folder), "no row was finished")
+    os.kill(running.pid, number)
+    ended = finish(running, folder)
+    assert "gone" in rows(folder, "old")
+    if number == signal.SIGKILL:
+        assert path.read_bytes() == before
+        assert [*path.parent.parent.glob("*/*")] == [path]
+        return
+    assert ended.code == pytest.ExitCode.INTERRUPTED
+    finished = {
+        (kernel.kernel, one.key["n"])
+        for kernel in ended.document.kernels
+        for one in kernel.committed
+        if one.proposal and all(case.passed for case in kernel.cases if case.key == one.key)
+    }
+    written = {
+        (kernel, case)
+        for kernel in ("old", "one", "hung")
+        for case, one in rows(folder, kernel).items()
+        if one.config == {"C": "x"} and case != "gone"
+    }
+    assert written == finished
+    assert finished == {("old", "a"), ("one", "a"), ("one", "b")} or arguments
+
+
+def test_workers_write_what_a_serial_update_writes(tmp_path: Path) -> None:
+    """The same rows with the same configs, and nothing else in the folder."""
+    found = []
+    for name, arguments in (("serial", ()), ("spread", (*XDIST, "-n", "4"))):
+        folder = project(tmp_path / name, {kernel: declared("a", "b", "c") for kernel in ("one", "two", "three")})
+        ended = model(folder, UPDATE, *arguments)
+        assert ended.code == 0, ended.text
+        kernels = {kernel: rows(folder, kernel) for kernel in ("one", "two", "three")}
+        found.append({kernel: {case: one.config for case, one in made.items()} for kernel, made in kernels.items()})
+        assert len([*(folder / "committed_configs").rglob("[!.]*")]) == 6
+    assert found[0] == found[1] == {kernel: {key: {"C": "x"} for key in "abc"} for kernel in ("one", "two", "three")}
