@@ -120,7 +120,7 @@ def test_a_run_tells_drift_everywhere(tmp_path: Path) -> None:
     folder = project(tmp_path, {"one": declared("a", "b")})
     assert verdicts_of(model(folder, "--kernelqual-update"))[ITEM] == "ok"
     store = Store(folder / "committed_configs")
-    path = store.path_for("one", GPU.name)
+    path = store.path_for("one", GPU)
     file = store.read("one", GPU)
     assert isinstance(file, CommittedFile)
     assert all(row.fixed_output == digest(row.key["n"]) and row.fixed_inputs for row in file.rows)
