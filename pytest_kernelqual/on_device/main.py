@@ -31,6 +31,11 @@ def prepare(settings: Settings, send: Callable[[Reply], None]) -> "tuple[Server,
 
         device = choose(settings)
         from pytest_kernelqual.on_device.server import Server  # noqa: PLC0415 - see above
+
+        if device.interpreted:
+            from pytest_kernelqual.on_device.interpreter import make_dots_independent_of_tiles  # noqa: PLC0415
+
+            make_dots_independent_of_tiles()
     except ModuleNotFoundError as error:
         if error.name not in {"torch", "triton"}:
             raise
