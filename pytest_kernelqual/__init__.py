@@ -12,8 +12,19 @@ if TYPE_CHECKING:
     from pytest_kernelqual.model.case import Case
     from pytest_kernelqual.model.config import Config, grid
     from pytest_kernelqual.model.spec import KernelSpec, Seeded, kernel_spec
+    from pytest_kernelqual.model.tolerance import Tolerance
 
-__all__ = ["Case", "Config", "DeclarationError", "KernelSpec", "KernelqualError", "Seeded", "grid", "kernel_spec"]
+__all__ = [
+    "Case",
+    "Config",
+    "DeclarationError",
+    "KernelSpec",
+    "KernelqualError",
+    "Seeded",
+    "Tolerance",
+    "grid",
+    "kernel_spec",
+]
 
 _HOMES = {
     "Case": "model.case",
@@ -22,6 +33,7 @@ _HOMES = {
     "KernelSpec": "model.spec",
     "KernelqualError": "errors",
     "Seeded": "model.spec",
+    "Tolerance": "model.tolerance",
     "grid": "model.config",
     "kernel_spec": "model.spec",
 }

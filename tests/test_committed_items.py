@@ -163,12 +163,12 @@ def test_not_timed_is_told_in_header_summary_and_json(ended: Ended) -> None:
 
 
 def test_junit_tells_each_row(ended: Ended) -> None:
-    """Verdict, config and, where it was timed, the ratio; no name occurs twice."""
+    """Verdict, config, the ratio where it was timed, and the evidence; no name occurs twice."""
     properties = [(one.name, one.value) for one in next(iter(ended.junit)).properties()]
     assert len(dict(properties)) == len(properties)
     told = dict(properties)
     prefix = "kernelqual.committed kernels/qual_rows.py::good::test_committed"
-    assert told[f"{prefix}[float32-{ON}"] == "not_timed;BLOCK=32,num_warps=4;"
+    assert told[f"{prefix}[float32-{ON}"] == "not_timed;BLOCK=32,num_warps=4;;interpreted"
     assert told["kernelqual.committed committed_configs/notes.txt::file"].startswith("bad_file;")
 
 

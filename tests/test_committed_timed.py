@@ -78,8 +78,31 @@ def test_rows_are_timed_and_judged(tmp_path: Path) -> None:
     assert "fault of the tool: Traceback (most recent call last): RuntimeError: CUDA error: an illegal" in text
     properties = {one.name: one.value for one in next(iter(ended.junit)).properties()}
     assert properties["kernelqual.committed qual_stub.py::fine::test_committed[a-STUB_GPU]"].startswith("ok;C=x;0.")
-    assert properties["kernelqual.committed qual_stub.py::kept::test_committed[a-STUB_GPU]"] == "ok;fixed;"
+    assert properties["kernelqual.committed qual_stub.py::kept::test_committed[a-STUB_GPU]"] == "ok;fixed;;"
     assert ended.document.complete
+
+
+def test_a_config_that_is_only_within_tolerance_says_so(tmp_path: Path) -> None:
+    """It may be committed, and neither row nor run calls its bytes equal."""
+    told = "its bytes are not the fixed launch's: within the spec's tolerance"
+    close = {**spec("a", x="within_tolerance", y="qualified"), "times": TIMES}
+    folder = project(tmp_path, {"close": close, "was_equal": close})
+    commit(folder, "was_equal", chosen("a"))
+    row = "[a-STUB_GPU]"
+    checked = model(folder, "-k", "was_equal")
+    assert rows_of(checked)[f"was_equal::test_committed{row}"].reasons == [told]
+    model(folder, "--kernelqual-update", "-k", "close")
+    written = Store(folder / "committed_configs").read("close", GPU)
+    assert isinstance(written, CommittedFile)
+    assert (written.rows[0].config, written.rows[0].evidence) == ({"C": "x"}, "within_tolerance")
+    assert written.rows[0].output is None
+    ended = model(folder)
+    assert verdicts_of(ended) == {f"{name}::test_committed{row}": "ok" for name in ("close", "was_equal")}
+    assert {found.evidence for found in rows_of(ended).values()} == {"within_tolerance"}
+    assert f"close a on stub_gpu: C=x: ok: {told}" in ended.text
+    properties = {one.name: one.value for one in next(iter(ended.junit)).properties()}
+    assert properties[f"kernelqual.committed qual_stub.py::close::test_committed{row}"].endswith(";within_tolerance")
+    agree(ended)
 
 
 def test_serial_and_two_workers_tell_the_same(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pytest_kernelqual import Case, Config, KernelSpec, grid, kernel_spec
+from pytest_kernelqual import Case, Config, KernelSpec, Tolerance, grid, kernel_spec
 from pytest_kernelqual.model.spec import DECLARED
 
 
@@ -121,6 +121,17 @@ def test_plain_values_are_taken(value: Any) -> None:
         ({"repeats": 10**6000}, "repeats=<int of 19932 bits> must be"),
         ({"run_timeout_s": "5"}, "run_timeout_s='5' must be a number of seconds"),
         ({"compile_timeout_s": float("nan")}, "compile_timeout_s=nan must be a number of seconds"),
+        ({"tolerance": 1e-3}, "tolerance=0.001 must be a Tolerance(rtol=..., atol=..., ulp=...)"),
+        ({"tolerance": Tolerance()}, "tolerance: Tolerance allows nothing"),
+        (
+            {"tolerance": Tolerance(rtol=-1)},
+            "tolerance: Tolerance has rtol=-1; it must be a finite number of at least 0",
+        ),
+        ({"tolerance": Tolerance(rtol=1)}, "rtol=1, within which zeros are equal to anything; use less than 1"),
+        ({"tolerance": Tolerance(atol=float("nan"))}, "Tolerance has atol=nan; it must be a finite number"),
+        ({"tolerance": Tolerance(atol=True)}, "Tolerance has atol=True; it must be a finite number"),
+        ({"tolerance": Tolerance(ulp=1.5)}, "Tolerance has ulp=1.5; it must be a whole number"),  # type: ignore[arg-type]
+        ({"tolerance": Tolerance(ulp=-1)}, "Tolerance has ulp=-1; it must be a whole number from 0"),
         ({"grid_independent": 5}, "grid_independent=5 must be a tuple of names"),
     ],
 )

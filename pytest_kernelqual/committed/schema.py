@@ -63,7 +63,7 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_
     evidence: Evidence | None = None
     """How the equality of the bytes was shown; None where the fixed launch was kept."""
     output: Digest | None = None
-    """Digest of the committed config's output; None where the fixed launch was kept."""
+    """Digest of the committed config's output; None where the fixed launch was kept, or met only within tolerance."""
     fixed_output: Digest | None = None
     """Digest of the fixed launch's output: shows when production's own bytes changed."""
     fixed_inputs: Digest | None = None

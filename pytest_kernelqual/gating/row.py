@@ -12,10 +12,10 @@ from pytest_kernelqual.committed.store import Store
 from pytest_kernelqual.errors import UnmeasurableError
 from pytest_kernelqual.gating.arms import Arms, control, gate, in_fresh_processes, screen, unmeasurable
 from pytest_kernelqual.judge.drift import judge_production
-from pytest_kernelqual.judge.evidence import weakest
+from pytest_kernelqual.judge.evidence import strength, weakest
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import CandidateInfo, CaseInfo, SpecInfo
-from pytest_kernelqual.model.outcome import Evidence
+from pytest_kernelqual.model.outcome import PASSING, Evidence
 from pytest_kernelqual.model.record import (
     CandidateRecord,
     CommittedRecord,
@@ -92,7 +92,7 @@ class Bench(Struct, frozen=True):
     def qualified(self, info: CandidateInfo) -> CandidateRecord | None:
         """Return the record that keeps a candidate from being used on any case of the key, or None."""
         records = (self.qualify(case, info) for case in self.cases)
-        return next((record for record in records if record.outcome != "qualified"), None)
+        return next((record for record in records if record.outcome not in PASSING), None)
 
     def evidence(self, info: CandidateInfo) -> Evidence | None:
         """Return what the cases of the key prove together of a candidate."""
@@ -127,19 +127,17 @@ def check(bench: Bench) -> CommittedRecord:
         return verdict(record, *wrong)
     if bench.elsewhere:
         return verdict(record, "not_timed", bench.untimed)
-    against = _unqualified(bench, row)
-    if against is not None:
-        return verdict(record, "not_qualified", f"{against.id}: {against.outcome}: {against.reason}")
+    info = bench.candidate(Config(row.config)) if row.config is not None else None
+    if info is not None:
+        against = bench.qualified(info)
+        if against is not None:
+            return verdict(record, "not_qualified", f"{against.id}: {against.outcome}: {against.reason}")
+        record = _graded(record, bench.evidence(info), row)
     production, told = drift(bench, file, row)
-    record = structs.replace(record, production=production, reasons=[told] if told else [])
+    record = structs.replace(record, production=production, reasons=[*record.reasons, *filter(None, [told])])
     if production == "changed" and bench.drift_fails:
         return verdict(record, "drifted")
     return _gated(bench, bench.arms, record, row) if bench.arms else verdict(record, "not_timed", bench.untimed)
-
-
-def _unqualified(bench: Bench, row: Row) -> CandidateRecord | None:
-    info = bench.candidate(Config(row.config)) if row.config is not None else None
-    return bench.qualified(info) if info is not None else None
 
 
 def drift(bench: Bench, file: CommittedFile, row: Row) -> tuple[ProductionBytes, str]:
@@ -172,6 +170,16 @@ def _row(bench: Bench) -> tuple[CommittedFile, Row] | CommittedRecord:
         what = f"no committed configs for {bench.device.name}" if file is None else "no row for this key"
         return verdict(blank, "missing", f"{what}; measure it with --kernelqual-update")
     return file, row
+
+
+def _graded(record: CommittedRecord, evidence: Evidence | None, row: Row) -> CommittedRecord:
+    """Note the evidence of this run, and say where it is no equality of bytes or less than was committed."""
+    told = []
+    if evidence == "within_tolerance":
+        told.append("its bytes are not the fixed launch's: within the spec's tolerance")
+    elif evidence != "interpreted" and strength(evidence) < strength(row.evidence):
+        told.append(f"committed as {row.evidence}, now {evidence}")
+    return structs.replace(record, evidence=evidence, reasons=[*record.reasons, *told])
 
 
 def _static(bench: Bench, file: CommittedFile, row: Row) -> tuple[CommittedVerdict, str] | None:

@@ -21,6 +21,8 @@ class CandidateFacts(NamedTuple):
     """The bytes follow what is left in shared memory and registers, memory staying as it was."""
     beside_noise: Sequence[bool] = ()
     """Per launch: it ran beside the noise kernel; empty where none did."""
+    within_tolerance: bool = False
+    """The spec declares a tolerance, and every element that differs is within it."""
 
 
 def judge_candidate(facts: CandidateFacts) -> tuple[Outcome, str]:
@@ -46,4 +48,4 @@ def judge_candidate(facts: CandidateFacts) -> tuple[Outcome, str]:
         return "nondeterministic", f"launches on the same inputs gave different bytes ({count})"
     if not facts.same_under_both_poisons:
         return "nondeterministic", "reads uninitialised memory: the bytes change with the poison"
-    return "mismatch", ""
+    return ("within_tolerance" if facts.within_tolerance else "mismatch"), ""

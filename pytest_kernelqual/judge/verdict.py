@@ -5,12 +5,14 @@ from typing import Any
 
 from pytest_kernelqual.judge.evidence import strength
 from pytest_kernelqual.model.messages import CandidateInfo, Tried
-from pytest_kernelqual.model.outcome import Outcome
+from pytest_kernelqual.model.outcome import PASSING, Outcome
 from pytest_kernelqual.model.record import CandidateRecord, FixedRecord
 
 ALWAYS_FAIL: frozenset[Outcome] = frozenset(
     {"mismatch", "nondeterministic", "incomplete_write", "out_of_bounds_write", "fault"}
 )
+
+_DIFFERING = ALWAYS_FAIL | {"within_tolerance"}
 
 # The first of these that any input set showed is the outcome of the candidate.
 _SEVERITY: tuple[Outcome, ...] = (
@@ -25,6 +27,7 @@ _SEVERITY: tuple[Outcome, ...] = (
     "compile_error",
     "unsupported",
     "not_run",
+    "within_tolerance",
     "qualified",
 )
 
@@ -39,7 +42,7 @@ def combine(info: CandidateInfo, attempts: Sequence[Tried]) -> CandidateRecord:
     worst = min(attempts, key=lambda tried: (_SEVERITY.index(tried.outcome), strength(tried.evidence)))
     twins = {tried.same_program_as for tried in attempts}
     detail: dict[str, Any] = dict(worst.detail)
-    if worst.outcome in ALWAYS_FAIL and len(attempts) > 1:
+    if worst.outcome in _DIFFERING and len(attempts) > 1:
         detail["seeds_differing"] = [index for index, tried in enumerate(attempts) if tried.outcome != "qualified"]
     return CandidateRecord(
         id=info.id,
@@ -96,7 +99,7 @@ def compared(record: CandidateRecord) -> bool:
     """Tell whether the bytes of a config other than the fixed launch's own were compared with it."""
     not_run = record.evidence == "identical_binary" and not record.launches
     return not (record.same_as_fixed or not_run) and record.outcome in {
-        "qualified",
+        *PASSING,
         "mismatch",
         "nondeterministic",
         "incomplete_write",

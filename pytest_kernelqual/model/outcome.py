@@ -4,6 +4,7 @@ from typing import Literal, get_args
 
 Outcome = Literal[
     "qualified",
+    "within_tolerance",
     "mismatch",
     "nondeterministic",
     "incomplete_write",
@@ -19,8 +20,11 @@ Outcome = Literal[
 
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
+# What a candidate may be used with; equal bytes and the spec's tolerance are never the same thing.
+PASSING: frozenset[Outcome] = frozenset({"qualified", "within_tolerance"})
+
 # Strongest last; `interpreted` proves semantics only and is never compared with a device's bytes.
-Evidence = Literal["interpreted", "identical_bytes", "identical_binary"]
+Evidence = Literal["interpreted", "within_tolerance", "identical_bytes", "identical_order", "identical_binary"]
 
 EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
 

@@ -44,6 +44,8 @@ class Mismatch(Struct, frozen=True, kw_only=True):
     """`rounding` when every differing element is finite in both and within a few ULP or a small relative difference."""
     note: str = ""
     """The difference of shape, dtype or strides, in words."""
+    beyond_tolerance: int | None = None
+    """Differing elements that are not within the spec's tolerance; None where it declares none."""
 
 
 class CandidateRecord(Struct, frozen=True, kw_only=True):
@@ -55,7 +57,7 @@ class CandidateRecord(Struct, frozen=True, kw_only=True):
     reason: str = ""
     """One line for people; empty for a plain `qualified`."""
     evidence: Evidence | None = None
-    """Only a qualified candidate has evidence."""
+    """Only a candidate that is qualified or within tolerance has evidence."""
     phase: Phase | None = None
     """Where a candidate that did not qualify ended."""
     detail: dict[str, Any] = field(default_factory=dict)
@@ -141,6 +143,8 @@ class CommittedRecord(Struct, frozen=True, kw_only=True):
     nodeid: str = ""
     config: dict[str, Scalar] | None = None
     """None: the fixed launch is kept."""
+    evidence: Evidence | None = None
+    """The weakest that this run found on the cases of the key."""
     verdict: CommittedVerdict = "not_timed"
     reasons: list[str] = field(default_factory=list)
     production: ProductionBytes = "unknown"

@@ -15,6 +15,7 @@ from typing import Any, Protocol, cast
 from pytest_kernelqual.model.case import Case
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.settings import MIN_REPEATS
+from pytest_kernelqual.model.tolerance import Tolerance
 from pytest_kernelqual.model.values import encodable, shown
 
 _MOST_EFFORT = 10_000
@@ -91,6 +92,7 @@ class KernelSpec:
     run_timeout_s: float | None = None
     compile_timeout_s: float | None = None
     tolerance_pct: float | None = None
+    tolerance: Tolerance | None = None
     error: str | None = field(default=None, compare=False)
 
     @property
@@ -111,7 +113,7 @@ _PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 _OPTIONS = {
     "kernel", "candidates", "cases", "key", "fixed", "grid", "grid_independent", "exclude", "screen", "marks",
-    "seeds", "repeats", "run_timeout_s", "compile_timeout_s", "tolerance_pct",
+    "seeds", "repeats", "run_timeout_s", "compile_timeout_s", "tolerance_pct", "tolerance",
 }  # fmt: skip
 
 
@@ -135,6 +137,7 @@ def kernel_spec(bare: Builder | None = None, /, **options: Any) -> Callable[[Bui
             seeds, repeats: Input sets, and launches of each, instead of the options of the run.
             run_timeout_s, compile_timeout_s: Limits in seconds, instead of the settings of the run.
             tolerance_pct: How much slower than the fixed launch a committed config may be, in percent.
+            tolerance: A `Tolerance` for candidates whose order of arithmetic may change: `within_tolerance`.
     """
 
     def declare(builder: Builder) -> KernelSpec:
@@ -325,6 +328,11 @@ def _kinds_problem(options: dict[str, Any]) -> str | None:
     for name in ("grid", "exclude"):
         if options.get(name) is not None and not callable(options[name]):
             return f"{name}={shown(options[name])} must be callable"
+    tolerance = options.get("tolerance")
+    if tolerance is not None and not isinstance(tolerance, Tolerance):
+        return f"tolerance={shown(tolerance)} must be a Tolerance(rtol=..., atol=..., ulp=...)"
+    if tolerance is not None and (problem := tolerance.problem()):
+        return f"tolerance: {problem}"
     screen = options.get("screen", False)
     if not isinstance(screen, bool | str) or (isinstance(screen, str) and not _is_reason(screen)):
         return f"screen={shown(screen)} must be True, False or the reason as a string"

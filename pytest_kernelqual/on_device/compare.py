@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from pytest_kernelqual.model.record import Mismatch
+from pytest_kernelqual.model.tolerance import Tolerance
 from pytest_kernelqual.on_device.distances import chunks, index_of, value_mismatch
 from pytest_kernelqual.on_device.guards import memcmp
 from pytest_kernelqual.on_device.memory import plain_allocations
@@ -27,7 +28,7 @@ def same(expected: list[Output], actual: list[Output]) -> bool:
     return _equal([(left.tensor, right.tensor) for left, right in zip(expected, actual, strict=True)])
 
 
-def mismatches(expected: list[Output], actual: list[Output]) -> list[Mismatch]:
+def mismatches(expected: list[Output], actual: list[Output], tolerance: Tolerance | None = None) -> list[Mismatch]:
     """Return how each output differs, in order; outputs that are equal are left out."""
     found = []
     given = {output.name: output for output in actual}
@@ -40,7 +41,7 @@ def mismatches(expected: list[Output], actual: list[Output]) -> list[Mismatch]:
             found.append(_form_mismatch(output, _form_difference(output, other)))
         elif not same([output], [other]):
             with plain_allocations(), torch.no_grad():
-                found.append(value_mismatch(output, other))
+                found.append(value_mismatch(output, other, tolerance))
     found += [
         _form_mismatch(output, "not an output of the fixed launch") for output in actual if output.name not in known
     ]

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from pytest_kernelqual.model.record import Diagnosis, Mismatch
+from pytest_kernelqual.model.tolerance import Tolerance
 from pytest_kernelqual.on_device.outputs import Output
 
 _CHUNK_ELEMENTS = 1 << 22  # temporaries take about 100 bytes an element
@@ -36,6 +37,9 @@ _ROUNDING_ULPS = {1: 1, 2: 4, 4: 64, 8: 64}
 class _Tally:
     """What is known of the differing elements so far."""
 
+    tolerance: Tolerance | None = None
+    within: int = 0
+    """Differing elements within the tolerance."""
     differing: int = 0
     first: int | None = None
     max_absolute: float | None = None
@@ -53,7 +57,7 @@ class _Tally:
     """Sum of the absolute finite expected values."""
 
 
-def value_mismatch(expected: Output, actual: Output) -> Mismatch:
+def value_mismatch(expected: Output, actual: Output, tolerance: Tolerance | None = None) -> Mismatch:
     """Return how two outputs of equal shape and dtype differ; some of their bytes do."""
     dtype = _dtype(expected)
     if dtype is None:
@@ -64,8 +68,9 @@ def value_mismatch(expected: Output, actual: Output) -> Mismatch:
             first_index=(),
             expected=_as_text(expected),
             actual=_as_text(actual),
+            beyond_tolerance=None if tolerance is None else 1,
         )
-    tally = _Tally()
+    tally = _Tally(tolerance)
     start = 0
     for left, right in zip(chunks(expected), chunks(actual), strict=True):
         _add(tally, _Part.of(left, dtype), _Part.of(right.to(left.device), dtype), start)
@@ -85,6 +90,7 @@ def value_mismatch(expected: Output, actual: Output) -> Mismatch:
         nonfinite_expected=tally.nonfinite_expected,
         nonfinite_actual=tally.nonfinite_actual,
         diagnosis=_diagnosis(tally, dtype, elements),
+        beyond_tolerance=None if tolerance is None else tally.differing - tally.within,
     )
 
 
@@ -159,8 +165,19 @@ def _add_distances(tally: _Tally, left: _Part, right: _Part) -> None:
         return
     ulps = _ulps(left, right)
     tally.max_ulp = max(tally.max_ulp or 0, int(ulps.max().item()) - _SIGN[8])
+    if tally.tolerance is not None:
+        tally.within += int(_within(tally.tolerance, left, right, absolute, magnitude, ulps).sum().item())
     few = _SIGN[8] + _ROUNDING_ULPS[_real(left.dtype).itemsize]
     tally.max_far = _larger(tally.max_far, absolute[ulps > few]) or 0.0
+
+
+def _within(
+    tolerance: Tolerance, left: _Part, right: _Part, absolute: Tensor, magnitude: Tensor, ulps: Tensor
+) -> Tensor:
+    """Tell of each element, finite on both sides, whether it is within; zeros of different sign never are."""
+    zeros = left.bits.ne(right.bits) & left.values.eq(0) & right.values.eq(0)
+    near = (absolute <= tolerance.atol + tolerance.rtol * magnitude) | (ulps <= _SIGN[8] + tolerance.ulp)
+    return near & ~zeros.any(dim=1)
 
 
 def _absolute(left: _Part, right: _Part) -> tuple[Tensor, Tensor]:

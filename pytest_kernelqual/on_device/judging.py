@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 from pytest_kernelqual.judge.baseline import FixedFacts, judge_fixed
 from pytest_kernelqual.judge.candidate import CandidateFacts, judge_candidate
 from pytest_kernelqual.model.outcome import Outcome
+from pytest_kernelqual.model.tolerance import Tolerance
 from pytest_kernelqual.on_device.compare import mismatches, same, unwritten, written_outside
 from pytest_kernelqual.on_device.executor import Run
 from pytest_kernelqual.on_device.failed import LaunchFailed
@@ -55,7 +56,7 @@ def compared(run: Run, fixed: Run, pattern: int) -> Run:
     return run._replace(outputs=fixed.outputs) if same(fixed.outputs, run.outputs) else run
 
 
-def judge_runs(runs: list[Run], fixed: Run, leaks: Callable[[], bool]) -> Judged:
+def judge_runs(runs: list[Run], fixed: Run, leaks: Callable[[], bool], tolerance: Tolerance | None = None) -> Judged:
     """Judge a candidate by what `compared` returned, which alternates between the two patterns.
 
     Args:
@@ -63,6 +64,7 @@ def judge_runs(runs: list[Run], fixed: Run, leaks: Callable[[], bool]) -> Judged
         fixed: A run of the fixed launch.
         leaks: Launches the candidate once more to tell whether its bytes follow what is left in shared memory and
             registers.
+        tolerance: The spec's.
     """
     equal = [run.outputs is fixed.outputs for run in runs]
     under_a, under_b = runs[0::2], runs[1::2]
@@ -71,6 +73,7 @@ def judge_runs(runs: list[Run], fixed: Run, leaks: Callable[[], bool]) -> Judged
     survived = None
     if not both_poisons:
         survived = unwritten(under_a[0].outputs, under_b[0].outputs, PATTERN_A, PATTERN_B)
+    found = [] if all(equal) else mismatches(fixed.outputs, runs[equal.index(False)].outputs, tolerance)
     outcome, reason = judge_candidate(
         CandidateFacts(
             equal,
@@ -79,11 +82,11 @@ def judge_runs(runs: list[Run], fixed: Run, leaks: Callable[[], bool]) -> Judged
             in_words(survived),
             leaks=one_poison and not both_poisons and leaks(),
             beside_noise=[NOISE in run.provoked for run in runs],
+            within_tolerance=all(item.beyond_tolerance == 0 for item in found),
         )
     )
     if outcome == "qualified":
         return Judged(outcome, reason, {})
-    found = mismatches(fixed.outputs, runs[equal.index(False)].outputs)
     reason = "; ".join(filter(None, [reason, *(mismatch_in_words(item) for item in found[:1])]))
     return Judged(outcome, reason, {"mismatches": found, "launches_differing": len(equal) - sum(equal)})
 

@@ -10,7 +10,7 @@ from pytest_kernelqual.launch import Launches, Program
 from pytest_kernelqual.model.case import Case
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import Opened, OutputBytes, Tried
-from pytest_kernelqual.model.outcome import Evidence
+from pytest_kernelqual.model.outcome import PASSING, Evidence, Outcome
 from pytest_kernelqual.model.spec import KernelSpec
 from pytest_kernelqual.on_device.compare import same
 from pytest_kernelqual.on_device.environment import Device
@@ -208,14 +208,14 @@ class OpenCase:
         return not same(under_a.outputs, self.executor.execute(config, PATTERN_A, leftover=PATTERN_B).outputs)
 
     def _tried(self, config: Config, runs: list[Run], fixed: Run, program: Program | None) -> Tried:
-        outcome, reason, detail = judge_runs(runs, fixed, partial(self._leaks, config, runs[0]))
-        qualified = outcome == "qualified"
+        leaks = partial(self._leaks, config, runs[0])
+        outcome, reason, detail = judge_runs(runs, fixed, leaks, self.spec.tolerance)
         launches = runs[0].launches
         return Tried(
             outcome=outcome,
             reason=reason,
-            phase=None if qualified else "compare",
-            evidence=self._evidence(program) if qualified else None,
+            phase=None if outcome in PASSING else "compare",
+            evidence=self._evidence(outcome, program),
             detail=detail,
             resources=launches[0].resources if launches else {},
             launches=self.executor.launched,
@@ -225,8 +225,12 @@ class OpenCase:
             program=program.digest if program is not None else "",
         )
 
-    def _evidence(self, program: Program | None) -> Evidence:
-        """Grade equal bytes."""
+    def _evidence(self, outcome: Outcome, program: Program | None) -> Evidence | None:
+        """Grade what a candidate that passes has shown."""
+        if outcome == "within_tolerance":
+            return "within_tolerance"
+        if outcome != "qualified":
+            return None
         same_program = self._programs.same_as_fixed(program)
         return grade(EvidenceFacts(interpreted=self.device.interpreted, same_program=same_program))
 

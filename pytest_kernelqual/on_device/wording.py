@@ -22,6 +22,8 @@ def mismatch_in_words(found: Mismatch) -> str:
         size.append(f"max {found.max_ulp} ULP")
     if found.max_absolute is not None:
         size.append(f"max |difference| {found.max_absolute:.3g}")
+    if found.beyond_tolerance is not None:
+        size.append(f"{found.beyond_tolerance or 'none'} beyond the tolerance")
     return (
         f"{found.output}: {found.differing} of {found.elements} elements differ, "
         f"first at {tuple(found.first_index or ())}: "

@@ -61,9 +61,10 @@ def _row_name(row: CommittedRecord, rows: Sequence[CommittedRecord]) -> str:
 
 
 def _row(row: CommittedRecord) -> str:
-    """Return `verdict;config;ratio`, the ratio of committed to fixed time."""
+    """Return `verdict;config;ratio;evidence`, the ratio of committed to fixed time."""
     config = Config(row.config).id if row.config is not None else "fixed"
-    return f"{row.verdict};{config};{1 / row.speed_up:.4f}" if row.speed_up else f"{row.verdict};{config};"
+    ratio = f"{1 / row.speed_up:.4f}" if row.speed_up else ""
+    return f"{row.verdict};{config};{ratio};{row.evidence or ''}"
 
 
 def _verdict(record: CandidateRecord) -> str:

@@ -2,15 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from textwrap import wrap
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 from tabulate import tabulate
 
 from pytest_kernelqual.judge.verdict import candidate_fails
-from pytest_kernelqual.model.outcome import EVIDENCE, OUTCOMES
+from pytest_kernelqual.model.outcome import EVIDENCE, OUTCOMES, PASSING
 from pytest_kernelqual.model.record import (
     CandidateRecord,
     CaseRecord,
@@ -49,8 +49,11 @@ def summary(document: Document, *, width: int = 100) -> str:
         _section("declaration problems", _problems(kernels), width),
         _section("fixed launches that cannot serve as reference", _fixed_failures(kernels), width),
         _section("cases that fail for another reason", _other_failures(kernels), width),
-        _section("failing candidates", _candidates(kernels, failing=True), width),
-        _section("recorded, not failing", _candidates(kernels, failing=False), width, compact=True),
+        _section("failing candidates", _candidates(kernels, "failing"), width),
+        _section(
+            "other bytes, within the spec's tolerance", _candidates(kernels, "within_tolerance"), width, compact=True
+        ),
+        _section("recorded, not failing", _candidates(kernels, "recorded"), width, compact=True),
         _dead_axes(kernels, width),
     ]
     return "\n\n".join(section for section in sections if section)
@@ -83,7 +86,8 @@ def failure_text(case: CaseRecord) -> str:
 
 def explanation(record: CandidateRecord | FixedRecord) -> str:
     """Return why a launch did not qualify as one clean line: a mismatch by its size, all else by its reason."""
-    found = _mismatches(record.detail) if record.outcome == "mismatch" or not record.reason else []
+    by_size = record.outcome in ("mismatch", "within_tolerance") or not record.reason
+    found = _mismatches(record.detail) if by_size else []
     if not found:
         return clean(record.reason, _LONGEST_REASON)
     text = _mismatch(found[0])
@@ -232,17 +236,24 @@ def _other_failures(kernels: Iterable[KernelRecord]) -> Iterator[_Entry]:
             yield _entry(kernel, case, "", "", clean(line, _LONGEST_REASON))
 
 
-def _candidates(kernels: Iterable[KernelRecord], *, failing: bool) -> Iterator[_Entry]:
+_Standing = Literal["failing", "within_tolerance", "recorded", "good"]
+
+
+def _candidates(kernels: Iterable[KernelRecord], standing: _Standing) -> Iterator[_Entry]:
     for kernel, case in _cases(kernels):
         failures = set(case.failures)
         for record in case.candidates:
-            if record.outcome == "qualified":
-                continue
-            # In a case that passed nothing fails: a hand-written test judges its candidates itself.
-            bad = candidate_fails(record, screen=kernel.screen) or _failure_line(record) in failures
-            fails = bad and not case.passed
-            if fails is failing:
+            if _standing(kernel, case, record, failures) == standing:
                 yield _entry(kernel, case, clean(record.id, _LONGEST_NAME), record.outcome, explanation(record))
+
+
+def _standing(kernel: KernelRecord, case: CaseRecord, record: CandidateRecord, failures: Collection[str]) -> _Standing:
+    # In a case that passed nothing fails: a hand-written test judges its candidates itself.
+    if not case.passed and (candidate_fails(record, screen=kernel.screen) or _failure_line(record) in failures):
+        return "failing"
+    if record.outcome in PASSING:
+        return "within_tolerance" if record.outcome == "within_tolerance" else "good"
+    return "recorded"
 
 
 def _cases(kernels: Iterable[KernelRecord]) -> Iterator[tuple[KernelRecord, CaseRecord]]:
@@ -355,6 +366,8 @@ def _sizes(found: Mismatch) -> Iterator[str]:
         yield f"max difference {found.max_absolute:.3g}"
     if found.nonfinite_actual != found.nonfinite_expected:
         yield f"{found.nonfinite_actual} NaN or infinite instead of {found.nonfinite_expected}"
+    if found.beyond_tolerance:
+        yield f"{found.beyond_tolerance} beyond the tolerance"
 
 
 def _joined(*parts: str) -> str:
