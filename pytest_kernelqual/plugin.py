@@ -54,6 +54,11 @@ _VALUES = (
     ("device", "NAME", "auto, cuda, cuda:N, hip, hip:N or interpreter; default auto"),
     ("seed", "N", "seed of every input; default 0"),
     ("seeds", "N", "input sets of each case; default 2 on a GPU, 1 under the interpreter"),
+    (
+        "profiles",
+        "NAMES",
+        "profiles of further input sets, all or none; default cancelling,extremes,exponents,repeats on a GPU",
+    ),
     ("repeats", "N", "launches of each candidate on each input set; default 4 on a GPU, 2 under the interpreter"),
     ("json", "PATH", "where to write the report; default qualified-configurations.json in the root folder"),
     ("run-timeout", "SECONDS", "limit of one launch; default 60"),

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Iterable
+from functools import cached_property
 from hashlib import sha256
 from typing import Protocol, TypeVar
 
@@ -10,7 +11,7 @@ from msgspec import structs
 
 from pytest_kernelqual.errors import DeviceProcessError, KernelqualError
 from pytest_kernelqual.judge.dead_axes import Launched, dead_axes
-from pytest_kernelqual.judge.verdict import FINAL, case_failures, combine
+from pytest_kernelqual.judge.verdict import FINAL, REFUSALS, Attempt, case_failures, combine, worth_trying
 from pytest_kernelqual.model.messages import (
     CandidateInfo,
     CaseInfo,
@@ -25,7 +26,8 @@ from pytest_kernelqual.model.messages import (
     Try,
 )
 from pytest_kernelqual.model.outcome import Outcome, Phase
-from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, FixedRecord
+from pytest_kernelqual.model.profiles import FIRST, NORMAL, InputSet
+from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, FixedRecord, InputSetRecord
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.processes.device import STARTING, Device, Limits
 
@@ -70,53 +72,55 @@ class CaseSession:
             run_s=spec.run_timeout_s or settings.run_timeout_s,
         )
         self._began = time.monotonic()
-        self._seed: int | None = None
-        self._opened: dict[int, Opened] = {}
+        self._held: InputSet | None = None
+        """What the device holds now."""
+        self._opened: dict[InputSet, Opened] = {}
         self._broken: Opened | None = None
         self._records: dict[str, CandidateRecord] = {}
-        self._attempts: dict[str, list[Tried]] = {}
+        self._attempts: dict[str, list[Attempt]] = {}
         """By candidate, one per input set."""
         self._restarts = 0
 
-    @property
-    def seeds(self) -> int:
-        """Count the input sets of this case; one where no device can be had, which its opening will tell."""
+    @cached_property
+    def input_sets(self) -> tuple[InputSet, ...]:
+        """Return the input sets of this case; one where no device can be had, which its opening will tell."""
         try:
             kind = self._device.hello().kind
         except KernelqualError:
-            return 1
-        return self._settings.effort(kind, self._spec.seeds, self._spec.repeats)[0]
+            return (FIRST,)
+        return self._settings.input_sets(kind, self._spec.seeds, self._spec.profiles, self._spec.probes)
 
     def run(self) -> CaseRecord:
         """Run the fixed launch and every candidate on every input set; never raises for what a kernel does."""
         representatives = {info.program: info for info in reversed(self._spec.candidates)}
         todo = [info for info in self._spec.candidates if representatives[info.program] is info]
         attempts = self._attempts = {info.id: [] for info in todo}
-        last = self.seeds - 1
-        for seed in range(self.seeds):
-            if not self._open(seed):
-                break
+        total, last = len(self.input_sets) * len(todo), self.input_sets[-1]
+        for position, input_set in enumerate(self.input_sets):
             for done, info in enumerate(todo):
                 tried = attempts[info.id]
-                if tried and tried[-1].outcome in FINAL:
+                if not worth_trying(tried, input_set) or not self._open(input_set):
                     continue
-                self._listener.progress(info.id, done + seed * len(todo), (last + 1) * len(todo))
-                if not self._open(seed):
-                    break
-                tried.append(self._attempt(info, seed))
-                if seed == last or tried[-1].outcome in FINAL:
+                self._listener.progress(info.id, done + position * len(todo), total)
+                tried.append(Attempt(input_set, self._attempt(info, input_set)))
+                if input_set == last or tried[-1].tried.outcome in FINAL:
                     self._finish(info, tried)
+        if self._broken is None:
+            for info in todo:
+                if info.id not in self._records:
+                    self._finish(info, attempts[info.id])
         return self.record()
 
     def qualify(self, info: CandidateInfo) -> CandidateRecord:
         """Qualify one candidate on every input set, for a hand-written test."""
         tried = self._attempts[info.id] = []
-        for seed in range(self.seeds):
-            if not self._open(seed):
-                tried.append(Tried(outcome="not_run", reason=self._no_baseline()))
-                break
-            tried.append(self._attempt(info, seed))
-            if tried[-1].outcome in FINAL:
+        for input_set in self.input_sets:
+            if not worth_trying(tried, input_set):
+                continue
+            if self._open(input_set):
+                tried.append(Attempt(input_set, self._attempt(info, input_set)))
+            elif self._broken is not None:
+                tried.append(Attempt(input_set, Tried(outcome="not_run", reason=self._no_baseline())))
                 break
         record = combine(info, tried)
         self._records[info.id] = record
@@ -125,20 +129,20 @@ class CaseSession:
 
     def fixed(self) -> FixedRecord:
         """Return the fixed launch on the first input set."""
-        self._open(0)
+        self._open(FIRST)
         return self._fixed()
 
     def fixed_output(self) -> list[OutputBytes]:
         """Return the fixed launch's output bytes for the first input set; KernelqualError when it did not qualify."""
-        if not self._open(0):
+        if not self._open(FIRST):
             raise KernelqualError(f"the fixed launch gives no output: {self._no_baseline()}")
         reply = self._device.ask(ReadOutput(), self._limits)
         return reply.outputs if isinstance(reply, Output) else []
 
     def inputs(self) -> list[InputInfo]:
         """Return what the builder made for the first input set."""
-        self._open(0)
-        return self._opened[0].inputs if 0 in self._opened else []
+        self._open(FIRST)
+        return self._opened[FIRST].inputs if FIRST in self._opened else []
 
     def record(self) -> CaseRecord:
         """Return what is known so far; candidates that were not reached are `not_run`."""
@@ -157,7 +161,11 @@ class CaseSession:
             case=self._case.axes,
             key=self._case.key,
             ran_as=self._case.ran_as,
-            inputs=_inputs_digest(self._opened[seed] for seed in sorted(self._opened)),
+            inputs=_inputs_digest(self._opened.values()),
+            input_sets=[
+                InputSetRecord(profile=made.profile, seed=made.seed, set_aside=opened.set_aside)
+                for made, opened in self._opened.items()
+            ],
             fixed=fixed,
             candidates=candidates,
             dead_axes=dead_axes([self._launched(info) for info in self._spec.candidates]),
@@ -167,27 +175,41 @@ class CaseSession:
             duration_s=round(time.monotonic() - self._began, 3),
         )
 
-    def _open(self, seed: int) -> bool:
-        """Have the device hold the case on this input set; False when there is no baseline to compare with."""
-        if self._broken is not None:
+    def _open(self, input_set: InputSet) -> bool:
+        """Have the device hold the case on this input set; False where nothing can be compared on it.
+
+        That is the end of the case, unless the input set is put aside: the kernel cannot take its profile.
+        """
+        known = self._opened.get(input_set)
+        if self._broken is not None or (known is not None and known.set_aside):
             return False
-        if self._seed == seed:
+        if self._held == input_set:
             return True
-        opened = self._ask_open(seed)
-        before = self._opened.setdefault(seed, opened)
+        self._held = None
+        opened = self._ask_open(input_set)
+        before = self._opened.setdefault(input_set, opened)
+        if opened.set_aside:
+            return False
+        where = "" if input_set.profile == NORMAL else f" (inputs: {input_set})"
         if opened.outcome == "qualified" and before.output != opened.output:
             reason = "the fixed launch gave other bytes in a new device process"
             opened = structs.replace(opened, outcome="nondeterministic", reason=reason)
         if opened.outcome != "qualified":
-            self._broken = opened
+            self._broken = structs.replace(opened, reason=f"{opened.reason}{where}")
         else:
-            self._seed = seed
+            self._held = input_set
         if before is opened or self._broken is not None:
             self._listener.fixed(self._fixed())
         return self._broken is None
 
-    def _ask_open(self, seed: int) -> Opened:
-        request = Open(path=self._path, spec=self._spec.name, case=self._case.id, seed_index=seed)
+    def _ask_open(self, input_set: InputSet) -> Opened:
+        request = Open(
+            path=self._path,
+            spec=self._spec.name,
+            case=self._case.id,
+            seed_index=input_set.seed,
+            profile=input_set.profile,
+        )
         try:
             reply = self._device.ask(request, self._limits)
         except DeviceProcessError as death:
@@ -200,13 +222,15 @@ class CaseSession:
             raise KernelqualError(f"Open was answered by {type(reply).__name__}; this is a fault of the tool")
         if reply.fatal:
             self._lost()
+        if input_set.profile != NORMAL and reply.outcome in REFUSALS:
+            return structs.replace(reply, set_aside=reply.set_aside or reply.reason)
         return reply
 
-    def _attempt(self, info: CandidateInfo, seed: int) -> Tried:
+    def _attempt(self, info: CandidateInfo, input_set: InputSet) -> Tried:
         """Try a candidate on the open input set; one that faulted stays a fault, whatever further attempts give."""
         patient_until = time.monotonic() + self._limits.run_s
         first = last = self._try(info, look=self._worth_a_look(info))
-        if first.outcome in ("fault", "timeout") and first.phase == "inputs" and self._open(seed):
+        if first.outcome in ("fault", "timeout") and first.phase == "inputs" and self._open(input_set):
             first = last = self._try(info)  # it was looked at, and not run: of the candidate nothing is known by that
         outcomes = [first.outcome]
         while (
@@ -214,7 +238,7 @@ class CaseSession:
             and last.outcome != "timeout"
             and len(outcomes) < _MOST_ATTEMPTS
             and time.monotonic() < patient_until
-            and self._open(seed)
+            and self._open(input_set)
             and (last := self._try(info)).outcome != "not_run"
         ):
             outcomes.append(last.outcome)
@@ -222,11 +246,12 @@ class CaseSession:
 
     def _worth_a_look(self, info: CandidateInfo) -> bool:
         """Tell whether to ask what a candidate launches: not where an input set showed a program of its own."""
-        tried = self._attempts[info.id]
-        if not tried:
+        attempts = self._attempts[info.id]
+        if not attempts:
             return True
-        programs = [first.program for first, *_ in filter(None, self._attempts.values()) if first.program]
-        return tried[0].evidence == "identical_binary" or programs.count(tried[0].program) > 1
+        first = attempts[0].tried
+        programs = [of[0].tried.program for of in self._attempts.values() if of and of[0].tried.program]
+        return first.evidence == "identical_binary" or programs.count(first.program) > 1
 
     def _try(self, info: CandidateInfo, *, look: bool = False) -> Tried:
         try:
@@ -247,10 +272,10 @@ class CaseSession:
 
     def _lost(self) -> None:
         """Note that the device process is gone; the next `_open` starts another and rebuilds from the seeds."""
-        self._seed = None
+        self._held = None
         self._restarts += 1
 
-    def _finish(self, info: CandidateInfo, tried: list[Tried]) -> None:
+    def _finish(self, info: CandidateInfo, tried: list[Attempt]) -> None:
         """Record a candidate, and those that are the same program."""
         for twin in self._spec.candidates:
             if twin.program == info.program:
@@ -263,16 +288,16 @@ class CaseSession:
     def _launched(self, info: CandidateInfo) -> Launched:
         """Return what is known of a candidate's programs."""
         tried = self._attempts.get(info.id, [])
-        programs = tuple(one.program for one in tried)
-        ran = not tried or tried[0].outcome not in ("unsupported", "compile_error")
+        programs = tuple(one.tried.program for one in tried)
+        ran = not tried or tried[0].tried.outcome not in ("unsupported", "compile_error")
         return Launched(info.config, programs if all(programs) else (), ran)
 
     def _fixed(self) -> FixedRecord:
-        first = self._broken or self._opened.get(0)
+        first = self._broken or self._opened.get(FIRST)
         if first is None:
             return FixedRecord(outcome="not_run", reason="not reached")
         # What did not qualify is no reference: its bytes say nothing, least of all the same on the next run.
-        reference = self._opened.get(0) if first.outcome == "qualified" else None
+        reference = self._opened.get(FIRST) if first.outcome == "qualified" else None
         return FixedRecord(
             outcome=first.outcome,
             reason=first.reason,

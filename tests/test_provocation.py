@@ -20,6 +20,7 @@ from pytest_kernelqual.model.messages import Opened, Tried
 from pytest_kernelqual.model.spec import KernelSpec, kernel_spec
 from pytest_kernelqual.on_device import cuda_driver, provocation
 from pytest_kernelqual.on_device.environment import Device
+from pytest_kernelqual.on_device.executor import Executor
 from pytest_kernelqual.on_device.memory import PATTERN_A, PATTERN_B
 from pytest_kernelqual.on_device.provocation import Provocation
 from pytest_kernelqual.on_device.provoking_ptx import source
@@ -240,15 +241,15 @@ def qualified(*faults: str, fixed: str = "none", repeats: int = 4) -> tuple[Open
         return launch
 
     spec: KernelSpec = leaking
-    opened = OpenCase(
+    executor = Executor(
         spec,
         spec.cases[0],
         stream="provoked",
         device=CPU,
-        repeats=repeats,
         on_progress=lambda *_: None,
         provocation=Simulated(),
     )
+    opened = OpenCase(executor, repeats=repeats)
     reply = opened.open()
     return reply, [opened.attempt(Config(FAULT=fault)) for fault in faults] if reply.outcome == "qualified" else []
 

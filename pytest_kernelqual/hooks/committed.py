@@ -61,6 +61,8 @@ class CommittedConfigs:
     def _targets(self, declared: Declared) -> Iterator[KeyTarget]:
         keys: dict[str, list[CaseInfo]] = {}
         for case in declared.spec.cases:
+            if case.derived:
+                continue
             keys.setdefault(key_text(case.key), []).append(case)
         for device in self._devices(declared.spec.name):
             for cases in keys.values():

@@ -80,7 +80,7 @@ def judge_file(path: Path, contents: Contents, specs: Mapping[str, SpecInfo], ru
     today = Declared(
         space=spec.space,
         candidates=[Config(info.config) for info in spec.candidates],
-        keys=[case.key for case in spec.cases],
+        keys=[case.key for case in spec.cases if not case.derived],
     )
     dropped = _dropped_at_the_end(file, run)
     found = [refusal for refusal in row_refusals(file, str(path), today) if refusal.code in _OF_ROWS]

@@ -8,6 +8,7 @@ import pytest
 
 from pytest_kernelqual.errors import SettingsError
 from pytest_kernelqual.model.outcome import OUTCOMES
+from pytest_kernelqual.model.profiles import expanded, profiles_problem
 from pytest_kernelqual.model.settings import MIN_REPEATS, ImportMode, Settings
 from pytest_kernelqual.model.values import shown
 
@@ -31,6 +32,7 @@ def read_settings(config: pytest.Config, *, visible_device: str | None = None) -
         visible_device=visible_device,
         seed=_value(config, "seed", _count(0, _MAX_SEED), 0),
         seeds=_value(config, "seeds", _count(1, _MAX_COUNT), None),
+        profiles=_value(config, "profiles", _profiles, None),
         repeats=_value(config, "repeats", _count(MIN_REPEATS, _MAX_COUNT), None),
         run_timeout_s=_value(config, "run-timeout", _seconds, 60.0),
         compile_timeout_s=_value(config, "compile-timeout", _seconds, 120.0),
@@ -125,6 +127,14 @@ def _device(text: str) -> str:
     if not indexed and text not in {"auto", "interpreter"}:
         raise ValueError("unknown device; use auto, cuda, cuda:N, hip, hip:N or interpreter")
     return text
+
+
+def _profiles(text: str) -> tuple[str, ...]:
+    names = tuple(text.replace(",", " ").split())
+    problem = profiles_problem(names, of_spec=False) if names else "names no profile; use none for no further ones"
+    if problem:
+        raise ValueError(problem)
+    return expanded(names)
 
 
 def _fail_on(config: pytest.Config) -> tuple[str, ...]:

@@ -1,11 +1,12 @@
 """Outcomes of launches combined into outcomes of candidates, and those into passed or failed cases."""
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pytest_kernelqual.judge.evidence import strength
 from pytest_kernelqual.model.messages import CandidateInfo, Tried
 from pytest_kernelqual.model.outcome import PASSING, Outcome
+from pytest_kernelqual.model.profiles import NORMAL, InputSet
 from pytest_kernelqual.model.record import CandidateRecord, FixedRecord
 
 ALWAYS_FAIL: frozenset[Outcome] = frozenset(
@@ -31,33 +32,61 @@ _SEVERITY: tuple[Outcome, ...] = (
     "qualified",
 )
 
-# After one of these, further input sets can tell nothing new or would cost a process each.
-FINAL: frozenset[Outcome] = frozenset(
-    {"fault", "timeout", "launch_error", "out_of_resources", "compile_error", "unsupported", "not_run"}
+# By one of these a fixed launch refuses an input set: it raises, or cannot be launched.
+REFUSALS: frozenset[Outcome] = frozenset(
+    {"launch_error", "out_of_resources", "compile_error", "unsupported", "not_run"}
 )
 
+# After one of these, further input sets can tell nothing new or would cost a process each.
+FINAL: frozenset[Outcome] = REFUSALS | {"fault", "timeout"}
 
-def combine(info: CandidateInfo, attempts: Sequence[Tried]) -> CandidateRecord:
+
+class Attempt(NamedTuple):
+    """What a candidate did on one input set."""
+
+    input_set: InputSet
+    tried: Tried
+
+
+def worth_trying(attempts: Sequence[Attempt], input_set: InputSet) -> bool:
+    """Tell whether another input set can tell anything new of a candidate.
+
+    Of one that has failed, only further seeds of `normal` do: on how many of them it fails.
+    """
+    outcomes = {attempt.tried.outcome for attempt in attempts}
+    return not (outcomes & FINAL or (input_set.profile != NORMAL and outcomes & ALWAYS_FAIL))
+
+
+def combine(info: CandidateInfo, attempts: Sequence[Attempt]) -> CandidateRecord:
     """Return the record of a candidate from its attempts, one per input set and in their order."""
-    worst = min(attempts, key=lambda tried: (_SEVERITY.index(tried.outcome), strength(tried.evidence)))
-    twins = {tried.same_program_as for tried in attempts}
+    input_set, worst = min(
+        attempts, key=lambda attempt: (_SEVERITY.index(attempt.tried.outcome), strength(attempt.tried.evidence))
+    )
     detail: dict[str, Any] = dict(worst.detail)
-    if worst.outcome in _DIFFERING and len(attempts) > 1:
-        detail["seeds_differing"] = [index for index, tried in enumerate(attempts) if tried.outcome != "qualified"]
+    reason = worst.reason
+    if worst.outcome in _DIFFERING:
+        detail["input_set"] = str(input_set)
+        if input_set.profile != NORMAL:
+            reason += f" (inputs: {input_set})"
+        if len(attempts) > 1:
+            differing = [attempt.input_set for attempt in attempts if attempt.tried.outcome != "qualified"]
+            detail["input_sets_differing"] = [str(input_set) for input_set in differing]
+    tries = [attempt.tried for attempt in attempts]
+    twins = {tried.same_program_as for tried in tries}
     return CandidateRecord(
         id=info.id,
         config=info.config,
         outcome=worst.outcome,
-        reason=worst.reason,
+        reason=reason,
         evidence=worst.evidence,
         phase=worst.phase,
         detail=detail,
-        resources=next((tried.resources for tried in attempts if tried.resources), {}),
+        resources=next((tried.resources for tried in tries if tried.resources), {}),
         seeds=len(attempts),
-        launches=sum(tried.launches for tried in attempts),
+        launches=sum(tried.launches for tried in tries),
         provocation=worst.provocation,
         same_program_as=twins.pop() if len(twins) == 1 else None,
-        same_as_fixed=any(tried.same_as_fixed for tried in attempts),
+        same_as_fixed=any(tried.same_as_fixed for tried in tries),
     )
 
 

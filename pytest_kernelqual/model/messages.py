@@ -35,6 +35,8 @@ class Open(Struct, frozen=True, tag=True, kw_only=True):
     spec: str
     case: str
     seed_index: int = 0
+    profile: str = "normal"
+    """A profile or a layout probe."""
     for_timing: bool = False
     """Run the fixed launch once and digest nothing: what is needed to time, and no baseline."""
 
@@ -86,12 +88,14 @@ class Progress(Struct, frozen=True, tag=True, kw_only=True):
 
 
 class CaseInfo(Struct, frozen=True, kw_only=True):
-    """A declared case as data."""
+    """A declared case, or one that a probe derives, as data."""
 
     id: str
     axes: dict[str, Any]
     key: dict[str, Any]
     ran_as: dict[str, Any] | None = None
+    derived: bool = False
+    """Made by a probe: no committed config is kept for it."""
 
 
 class CandidateInfo(Struct, frozen=True, kw_only=True):
@@ -126,6 +130,8 @@ class SpecInfo(Struct, frozen=True, kw_only=True):
     marks: list[MarkInfo] = field(default_factory=list)
     seeds: int | None = None
     repeats: int | None = None
+    profiles: tuple[str, ...] | None = None
+    probes: tuple[str, ...] = ()
     run_timeout_s: float | None = None
     compile_timeout_s: float | None = None
     tolerance_pct: float | None = None
@@ -161,6 +167,8 @@ class Opened(Struct, frozen=True, tag=True, kw_only=True):
     launches: int = 0
     provocation: list[str] = field(default_factory=list)
     """Of each launch; see `FixedRecord`."""
+    set_aside: str = ""
+    """Why nothing can be told from an input set of a profile; empty where something can."""
     fatal: bool = False
     """The device is unusable in this process, which ends after this reply."""
 

@@ -61,7 +61,8 @@ class CandidateRecord(Struct, frozen=True, kw_only=True):
     phase: Phase | None = None
     """Where a candidate that did not qualify ended."""
     detail: dict[str, Any] = field(default_factory=dict)
-    """Facts by outcome: `mismatches`, `required`, `limit`, `kind`, `seeds_differing`, `attempts`, `log`."""
+    """Facts by outcome: `mismatches`, `required`, `limit`, `kind`, `input_set`, `input_sets_differing`, `attempts`,
+    `log`."""
     resources: dict[str, int] = field(default_factory=dict)
     """What the compiled code needs: `shared_bytes`, `num_warps`, `registers`, `spills`; empty under the interpreter."""
     seeds: int = 0
@@ -176,6 +177,17 @@ class FixedRecord(Struct, frozen=True, kw_only=True):
     """Of the three launches that were compared, as for candidates."""
 
 
+class InputSetRecord(Struct, frozen=True, kw_only=True):
+    """One set of inputs of a case; with the run's seed, enough to make them again."""
+
+    profile: str
+    """A profile, or a layout probe."""
+    seed: int
+    """Counts the sets of one profile."""
+    set_aside: str = ""
+    """Why nothing was tried on it; empty where something was."""
+
+
 class CaseRecord(Struct, frozen=True, kw_only=True):
     """Everything that one case produced."""
 
@@ -187,6 +199,8 @@ class CaseRecord(Struct, frozen=True, kw_only=True):
     nodeid: str = ""
     inputs: str | None = None
     """`sha256:` digest of the input bytes, shapes, dtypes and strides over all seeds."""
+    input_sets: list[InputSetRecord] = field(default_factory=list)
+    """The sets of inputs that were made, in their order."""
     fixed: FixedRecord
     candidates: list[CandidateRecord] = field(default_factory=list)
     dead_axes: list[str] = field(default_factory=list)
@@ -240,6 +254,8 @@ class Environment(Struct, frozen=True, kw_only=True):
     repeats: int = 0
     provocation: str = ""
     """What was done to launches to provoke faults, or why nothing was; empty under the interpreter."""
+    profiles: list[str] = field(default_factory=list)
+    """Profiles of further input sets, unless a spec says otherwise."""
     started_at: str = ""
     """UTC, ISO 8601."""
     duration_s: float = 0.0

@@ -4,6 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from pytest_kernelqual.model.profiles import InputSet, input_sets
+
 _DEFAULT_SEEDS = {"cuda": 2, "hip": 2, "interpreter": 1}
 _DEFAULT_REPEATS = {"cuda": 4, "hip": 4, "interpreter": 2}
 
@@ -25,6 +27,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     seed: int = 0
     seeds: int | None = None
     """Input sets of each case; None: 2 on a device, 1 under the interpreter."""
+    profiles: tuple[str, ...] | None = None
+    """Profiles of further input sets; None: those of the kind of device."""
     repeats: int | None = None
     """Launches of a candidate on each input set; None: 4 on a device, 2 under the interpreter."""
     compile_timeout_s: float = 120.0
@@ -53,3 +57,14 @@ class Settings(Struct, frozen=True, kw_only=True):
             seeds or self.seeds or _DEFAULT_SEEDS[kind],
             repeats or self.repeats or _DEFAULT_REPEATS[kind],
         )
+
+    def input_sets(
+        self,
+        kind: str,
+        seeds: int | None = None,
+        profiles: tuple[str, ...] | None = None,
+        probes: tuple[str, ...] = (),
+    ) -> tuple[InputSet, ...]:
+        """Return the input sets of a case in their order: by the spec, else the run, else the kind of device."""
+        count, _ = self.effort(kind, seeds)
+        return input_sets(kind, count, self.profiles if profiles is None else profiles, probes)

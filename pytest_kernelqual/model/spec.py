@@ -7,13 +7,15 @@ failing item while the other specs of the file go on.
 import dis
 import inspect
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any, Protocol, cast
 
 from pytest_kernelqual.model.case import Case
 from pytest_kernelqual.model.config import Config
+from pytest_kernelqual.model.probes import probes_problem, targets
+from pytest_kernelqual.model.profiles import profiles_problem
 from pytest_kernelqual.model.settings import MIN_REPEATS
 from pytest_kernelqual.model.tolerance import Tolerance
 from pytest_kernelqual.model.values import encodable, shown
@@ -89,6 +91,9 @@ class KernelSpec:
     marks: tuple[Any, ...] = ()
     seeds: int | None = None
     repeats: int | None = None
+    profiles: tuple[str, ...] | None = None
+    probes: Mapping[str, tuple[str, ...] | None] = field(default_factory=dict)
+    """Names of probes, and the axes or inputs that they are about; None: all inputs."""
     run_timeout_s: float | None = None
     compile_timeout_s: float | None = None
     tolerance_pct: float | None = None
@@ -113,7 +118,7 @@ _PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
 _OPTIONS = {
     "kernel", "candidates", "cases", "key", "fixed", "grid", "grid_independent", "exclude", "screen", "marks",
-    "seeds", "repeats", "run_timeout_s", "compile_timeout_s", "tolerance_pct", "tolerance",
+    "seeds", "repeats", "profiles", "probes", "run_timeout_s", "compile_timeout_s", "tolerance_pct", "tolerance",
 }  # fmt: skip
 
 
@@ -135,6 +140,8 @@ def kernel_spec(bare: Builder | None = None, /, **options: Any) -> Callable[[Bui
             screen: True or the reason why bad candidates are expected and only recorded.
             marks: Pytest marks, as names or `pytest.mark` objects.
             seeds, repeats: Input sets, and launches of each, instead of the options of the run.
+            profiles: Profiles of further input sets, instead of the option of the run.
+            probes: Other layouts of the inputs, and cases of other sizes, as names or as a dict of what they are about.
             run_timeout_s, compile_timeout_s: Limits in seconds, instead of the settings of the run.
             tolerance_pct: How much slower than the fixed launch a committed config may be, in percent.
             tolerance: A `Tolerance` for candidates whose order of arithmetic may change: `within_tolerance`.
@@ -189,6 +196,9 @@ def _declared(builder: Builder, options: dict[str, Any]) -> KernelSpec:
     given["key"] = _names(options.get("key", ()))
     given["grid_independent"] = _names(options.get("grid_independent", ()))
     given["marks"] = _sequence(options.get("marks", ()))
+    given["probes"] = targets(options.get("probes", ()))
+    if options.get("profiles") is not None:
+        given["profiles"] = _names(options["profiles"])
     if options.get("candidates") is not None:
         given["candidates"] = tuple(options["candidates"])
     return KernelSpec(name, builder, **given)
@@ -201,6 +211,7 @@ def _problem(builder: Builder, options: dict[str, Any]) -> str | None:
         or _options_problem(options)
         or _cases_problem(options)
         or _candidates_problem(options)
+        or probes_problem(options.get("probes", ()), options.get("cases", ()))
     )
 
 
@@ -336,11 +347,11 @@ def _kinds_problem(options: dict[str, Any]) -> str | None:
     screen = options.get("screen", False)
     if not isinstance(screen, bool | str) or (isinstance(screen, str) and not _is_reason(screen)):
         return f"screen={shown(screen)} must be True, False or the reason as a string"
-    for name in ("key", "grid_independent"):
-        value = options.get(name, ())
+    for name in ("key", "grid_independent", "profiles"):
+        value = options.get(name) or ()
         if not isinstance(value, str) and not (_is_sequence(value) and all(isinstance(item, str) for item in value)):
             return f"{name}={shown(value)} must be a tuple of names"
-    return None
+    return profiles_problem(_names(options.get("profiles") or ()), of_spec=True)
 
 
 def _is_reason(text: str) -> bool:

@@ -21,13 +21,13 @@ class _RingInputs(SeededInputs):
         super().__init__(**options)
         self._draws = draws
 
-    def _make(self, form: Form, draw: Draw | None, *, by_parts: bool = False) -> torch.Tensor:
+    def _make(self, form: Form, draw: Draw | None, **how: Any) -> torch.Tensor:
         number = self._made
         if number < len(self._draws):  # copied, since to draw them again takes many times as long
             tensor = super()._make(form, None)
             tensor.detach().copy_(self._draws[number])
         else:
-            tensor = super()._make(form, draw, by_parts=by_parts)
+            tensor = super()._make(form, draw, **how)
             self._draws.append(tensor.detach().clone())
         return tensor
 

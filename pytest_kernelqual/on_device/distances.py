@@ -57,6 +57,21 @@ class _Tally:
     """Sum of the absolute finite expected values."""
 
 
+def nothing_finite(outputs: list[Output]) -> bool:
+    """Tell whether there are elements and each of them is infinite or NaN; what is no float is finite."""
+    elements = 0
+    for output in outputs:
+        dtype = _dtype(output)
+        elements += output.tensor.numel()
+        if output.tensor.numel() and (
+            dtype is None
+            or not _is_float(dtype)
+            or any(bool(_Part.of(part, dtype).finite.any().item()) for part in chunks(output))
+        ):
+            return False
+    return elements > 0
+
+
 def value_mismatch(expected: Output, actual: Output, tolerance: Tolerance | None = None) -> Mismatch:
     """Return how two outputs of equal shape and dtype differ; some of their bytes do."""
     dtype = _dtype(expected)

@@ -8,8 +8,10 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Literal, NamedTuple
 
 import torch
+from msgspec import structs
 
 from pytest_kernelqual.errors import SettingsError
+from pytest_kernelqual.model.profiles import NORMAL
 from pytest_kernelqual.model.record import DeviceDescriptor, Environment
 from pytest_kernelqual.model.settings import Settings
 
@@ -94,6 +96,7 @@ def read_environment(device: Device, settings: Settings, *, seeds: int, repeats:
         seed=settings.seed,
         seeds=seeds,
         repeats=repeats,
+        profiles=[name for name, _ in map(structs.astuple, settings.input_sets(device.kind)) if name != NORMAL],
     )
 
 

@@ -15,6 +15,7 @@ from pytest_kernelqual.on_device.environment import Device
 from pytest_kernelqual.on_device.failed import LaunchFailed, failed_launch
 from pytest_kernelqual.on_device.guards import Buffer
 from pytest_kernelqual.on_device.inputs import SeededInputs
+from pytest_kernelqual.on_device.layouts import PLAIN, Exposure
 from pytest_kernelqual.on_device.memory import Memory
 from pytest_kernelqual.on_device.outputs import Output, collect, leaves
 from pytest_kernelqual.on_device.provocation import Provocation
@@ -47,6 +48,7 @@ class Executor:
         device: Device,
         on_progress: OnProgress,
         provocation: Provocation,
+        exposure: Exposure = PLAIN,
         survivors: Sequence[Buffer] = (),
     ) -> None:
         """Prepare; nothing is built before `build`.
@@ -58,11 +60,13 @@ class Executor:
             device: What to run on.
             on_progress: Told the phase and the number of finished launches whenever a phase begins.
             provocation: What provokes launches.
+            exposure: How the inputs differ from what the builder asks for.
             survivors: What launches of earlier cases left alive.
         """
         self.spec = spec
         self.case = case
         self.device = device
+        self.exposure = exposure
         self._on_progress = on_progress
         self._provocation = provocation
         self.memory = Memory(device.torch_device, survivors=survivors)
@@ -74,6 +78,7 @@ class Executor:
             device=device.torch_device,
             interpreted=device.interpreted,
             allocate=self.memory.allocate,
+            exposure=exposure,
         )
         self._launch: Callable[..., Any] = _never
         self.takes_config = False

@@ -1,5 +1,6 @@
 """The form of an input: shape, strides, dtype and name, checked before memory is asked for."""
 
+import math
 import operator
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -9,18 +10,30 @@ from typing import Any
 import torch
 
 from pytest_kernelqual.errors import InputError
+from pytest_kernelqual.model.profiles import NORMAL
 from pytest_kernelqual.on_device import element_types
 
-_OPTIONS = ("dtype", "strides", "layout", "requires_grad", "name")
+_OPTIONS = ("dtype", "strides", "layout", "requires_grad", "name", "profile")
 
 
 class Form:
     """Hold what a builder asked for by the options that every method of `seeded` takes."""
 
-    __slots__ = ("dtype", "name", "requires_grad", "shape", "strides")
+    __slots__ = ("dtype", "name", "profile", "requires_grad", "shape", "strides")
 
-    def __init__(self, method: str, shape: Sequence[int], options: dict[str, Any], dtype: torch.dtype) -> None:
-        """Check `options` of `seeded.<method>`; `dtype` is the default. Strides are in elements; raises InputError."""
+    def __init__(
+        self,
+        method: str,
+        shape: Sequence[int],
+        options: dict[str, Any],
+        dtype: torch.dtype,
+        profiles: Sequence[str] = (),
+    ) -> None:
+        """Check `options` of `seeded.<method>`.
+
+        `dtype` is the default, `profiles` are those that its values can take. Strides are in elements; raises
+        InputError.
+        """
         for option in options:
             if option not in _OPTIONS:
                 near = get_close_matches(option, _OPTIONS, 1)
@@ -31,6 +44,10 @@ class Form:
         self.strides = _strides(self.shape, options.get("strides"), options.get("layout"))
         self.requires_grad = options.get("requires_grad", False)
         self.name: str | None = options.get("name")
+        self.profile: str | None = options.get("profile")
+        if self.profile not in (None, NORMAL, *profiles):
+            told = ", ".join(map(repr, (NORMAL, *profiles)))
+            raise InputError(f"profile={self.profile!r} is none that seeded.{method} can keep to; use {told}")
         if not isinstance(self.requires_grad, bool):
             raise InputError(f"requires_grad={self.requires_grad!r} must be True or False")
         if self.requires_grad and element_types.is_integer(self.dtype):
@@ -102,3 +119,30 @@ def _layout_strides(shape: tuple[int, ...], layout: Any) -> tuple[int, ...]:
         # As torch counts: an axis of size 0 is taken for 1.
         strides[axis] = prod(max(shape[later], 1) for later in order[place + 1 :])
     return tuple(strides)
+
+
+def whole(what: str, value: Any) -> int:
+    """Return a whole number; InputError for anything else."""
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise InputError(f"{what}={value!r} must be a whole number") from None
+
+
+def finite(what: str, value: Any) -> float:
+    """Return a finite number; InputError for anything else."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise InputError(f"{what}={value!r} must be a finite number")
+    return number
+
+
+def rounded(what: str, value: float, dtype: torch.dtype) -> float:
+    """Return `value` rounded to `dtype` here, so that no device rounds it in a way of its own."""
+    rounded = float(torch.tensor(value, dtype=torch.float64, device="cpu").to(dtype).item())
+    if not math.isfinite(rounded):
+        raise InputError(f"{what} = {value!r} is too large for {dtype}, in which values are drawn")
+    return rounded

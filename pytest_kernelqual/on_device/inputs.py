@@ -2,19 +2,21 @@
 
 import hashlib
 import json
-import math
-import operator
 import random
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, Protocol
 
 import torch
 
 from pytest_kernelqual.errors import InputError
 from pytest_kernelqual.model.messages import InputInfo
-from pytest_kernelqual.on_device import element_types, streams
-from pytest_kernelqual.on_device.forms import Form
+from pytest_kernelqual.model.profiles import FLOAT_PROFILES, INTEGER_PROFILES, ORDERS
+from pytest_kernelqual.on_device import element_types, layouts, profiles, streams
+from pytest_kernelqual.on_device.forms import Form, finite, rounded, whole
+from pytest_kernelqual.on_device.layouts import PLAIN, Exposure
+from pytest_kernelqual.on_device.ordinals import Ordinals
 from pytest_kernelqual.on_device.reachable import reachable_tensors
 from pytest_kernelqual.on_device.snapshots import Draw, InputTensor, Memory, digest, fill, placed, storage_id
 
@@ -34,13 +36,27 @@ class SeededInputs:
     `seed` (32 bits, derived from the stream) is for generators of the builder's own.
     """
 
-    def __init__(self, *, stream: str, device: torch.device, interpreted: bool, allocate: Allocate) -> None:
-        """Make inputs on `device` in memory from `allocate(shape, strides, dtype)`."""
+    def __init__(
+        self,
+        *,
+        stream: str,
+        device: torch.device,
+        interpreted: bool,
+        allocate: Allocate,
+        exposure: Exposure = PLAIN,
+    ) -> None:
+        """Make inputs on `device` in memory from `allocate(shape, strides, dtype)`.
+
+        They take the profile of the exposure where they can, and the memory that it gives them.
+        """
         self.seed = int.from_bytes(hashlib.sha256(f"seed\0{stream}".encode()).digest()[:4], "little")
         self.device = device
         self.interpreted = interpreted
+        self.exposed: list[str] = []
+        """Names of the inputs that the exposure makes other than the builder asks for."""
         self._stream = stream
         self._allocate = allocate
+        self._exposure = exposure
         self._made = 0
         self._remembered: dict[str, torch.Tensor] = {}
         self._inputs: list[InputTensor] = []
@@ -50,13 +66,13 @@ class SeededInputs:
 
     def normal(self, shape: Sequence[int], *, mean: float = 0.0, std: float = 1.0, **layout: Any) -> torch.Tensor:
         """Return normally distributed values; beyond the largest finite value of the dtype they are that value."""
-        mean, std = _finite("mean", mean), _finite("std", std)
+        mean, std = finite("mean", mean), finite("std", std)
         if std < 0:
             raise InputError(f"std={std!r} is negative; use a standard deviation of at least 0")
-        form = Form("normal", shape, layout, torch.float32)
+        form = Form("normal", shape, layout, torch.float32, FLOAT_PROFILES)
         part = form.real_part("use randint(low, high, shape)")
         compute = element_types.compute_type(part)
-        mean, std = _rounded("mean", mean, compute), _rounded("std", std, compute)
+        mean, std = rounded("mean", mean, compute), rounded("std", std, compute)
         limit = element_types.largest(part)
         bounded = streams.LARGEST_NORMAL * std + abs(mean) <= limit
         key = self._key()
@@ -65,12 +81,12 @@ class SeededInputs:
             values = streams.normal(key, start, count, self.device, compute).mul_(std).add_(mean)
             return values if bounded else values.clamp_(-limit, limit)
 
-        return self._make(form, draw, by_parts=True)
+        return self._make_real(form, draw, key, Ordinals.of(part))
 
     def uniform(self, shape: Sequence[int], *, low: float = 0.0, high: float = 1.0, **layout: Any) -> torch.Tensor:
         """Return uniformly distributed values of [low, high), after rounding to the dtype too."""
-        low, high = _finite("low", low), _finite("high", high)
-        form = Form("uniform", shape, layout, torch.float32)
+        low, high = finite("low", low), finite("high", high)
+        form = Form("uniform", shape, layout, torch.float32, FLOAT_PROFILES)
         part = form.real_part("use randint(low, high, shape)")
         limit = element_types.largest(part)
         if not -limit <= low < high <= limit:
@@ -79,19 +95,19 @@ class SeededInputs:
         if least > greatest:
             raise InputError(f"{form.dtype} has no value in [low={low!r}, high={high!r}); take a wider range")
         compute = element_types.compute_type(part)
-        middle, width = _rounded("low + high", low / 2 + high / 2, compute), _rounded("high - low", high - low, compute)
+        middle, width = rounded("low + high", low / 2 + high / 2, compute), rounded("high - low", high - low, compute)
         key = self._key()
 
         def draw(start: int, count: int) -> torch.Tensor:
             values = streams.symmetric(key, start, count, self.device, compute).mul_(width).add_(middle)
             return values.clamp_(least, greatest)
 
-        return self._make(form, draw, by_parts=True)
+        return self._make_real(form, draw, key, Ordinals.of(part, (least, greatest)))
 
     def randint(self, low: int, high: int, shape: Sequence[int], **layout: Any) -> torch.Tensor:
         """Return integers of [low, high); InputError where the dtype does not hold each of them exactly."""
-        low, high = _whole("low", low), _whole("high", high)
-        form = Form("randint", shape, layout, torch.int64)
+        low, high = whole("low", low), whole("high", high)
+        form = Form("randint", shape, layout, torch.int64, INTEGER_PROFILES)
         if high <= low:
             raise InputError(f"randint of [low={low}, high={high}) is empty; high must be more than low")
         form.must_hold(low, high - 1)
@@ -99,15 +115,20 @@ class SeededInputs:
         if 1 << 63 < span < 1 << 64:
             raise InputError(f"high - low = {span} is between 2**63 and 2**64; use at most 2**63, or 2**64")
         key, first = self._key(), low - (1 << 64) if low >> 63 > 0 else low
+        exposing = profiles.integer_draw(
+            form.profile or self._exposure.profile, key, prod(form.shape), span, self.device
+        )
 
         def draw(start: int, count: int) -> torch.Tensor:
+            if exposing is not None:
+                return exposing(start, count).add(first)
             return streams.integers(key, start, count, self.device, span).add_(first)
 
-        return self._make(form, draw)
+        return self._make(form, draw, exposed=exposing is not None)
 
     def bernoulli(self, shape: Sequence[int], *, p: float = 0.5, **layout: Any) -> torch.Tensor:
         """Return true (1 in dtypes other than bool, the default) with probability p."""
-        if not 0 <= _finite("p", p) <= 1:
+        if not 0 <= finite("p", p) <= 1:
             raise InputError(f"p={p!r} must be a probability from 0 to 1")
         form = Form("bernoulli", shape, layout, torch.bool)
         form.must_hold(0, 1)
@@ -116,12 +137,15 @@ class SeededInputs:
 
     def permutation(self, n: int, **layout: Any) -> torch.Tensor:
         """Return a permutation of 0 .. n-1, n at most 2**32."""
-        form = Form("permutation", (n,), layout, torch.int64)
+        form = Form("permutation", (n,), layout, torch.int64, ORDERS)
         form.must_hold(0, max(form.shape[0] - 1, 0))
         if form.shape[0] > 1 << 32:
             raise InputError(f"n={n} is more than 2**32, the most that permutation takes")
         values = streams.permutation(self._key(), form.shape[0], self.device)
-        return self._make(form, lambda start, count: values[start : start + count])
+        order = form.profile or self._exposure.profile
+        if order in ORDERS:
+            values = values.sort(descending=order == "reversed").values
+        return self._make(form, lambda start, count: values[start : start + count], exposed=order in ORDERS)
 
     def arange(self, n: int, **layout: Any) -> torch.Tensor:
         """Return 0 .. n-1."""
@@ -263,15 +287,45 @@ class SeededInputs:
         self._must_be_open("make")
         return streams.Key(self._stream, self._made)
 
-    def _make(self, form: Form, draw: Draw | None, *, by_parts: bool = False) -> torch.Tensor:
+    def _make_real(self, form: Form, draw: Draw, key: streams.Key, values: Ordinals) -> torch.Tensor:
+        """Make real or complex values as they are asked for, or as the profile has them."""
+        *outer, row = form.shape or (1,)
+        shape = (*outer, 2 * row if form.dtype.is_complex else row)
+        profile, first = form.profile or self._exposure.profile, not self.exposed
+        bits = profiles.float_draw(profile, key, shape, values, self.device, first=first)
+        if bits is None:
+            return self._make(form, draw, part=_parts)
+        return self._make(form, bits, part=lambda tensor: element_types.as_bits(_parts(tensor)), exposed=True)
+
+    def _make(
+        self,
+        form: Form,
+        draw: Draw | None,
+        *,
+        part: Callable[[torch.Tensor], torch.Tensor] = lambda tensor: tensor,
+        exposed: bool = False,
+    ) -> torch.Tensor:
+        """Make a tensor and fill what `part` returns of it."""
         self._must_be_open("make")
         name = self._free_name(form.name)
-        tensor = self._allocate(form.shape, form.strides, form.dtype, name=name)
+        strides, offset = form.strides, 0
+        if form.profile is None:
+            strides, offset = self._exposure.layout(name, form.shape, form.strides)
+            if self._exposure.probe == "beyond_2_31" and strides != form.strides:
+                layouts.must_fit(name, form.shape, strides, form.dtype, self.device)
+            if exposed or (strides, offset) != (form.strides, 0):
+                self.exposed.append(name)
+        if offset:
+            reach = offset + sum((size - 1) * stride for size, stride in zip(form.shape, strides, strict=True)) + 1
+            block = self._allocate((reach,), (1,), form.dtype, name=name)
+            tensor = block.as_strided(form.shape, strides, offset)
+        else:
+            tensor = self._allocate(form.shape, strides, form.dtype, name=name)
         if tensor._is_view():  # noqa: SLF001 - torch has no public word for it
             # A view cannot be cut off from autograd again, should a launch write a result into it.
             tensor = placed(tensor.untyped_storage(), tensor)
         if draw is not None:
-            fill(torch.view_as_real(tensor) if by_parts and form.dtype.is_complex else tensor, draw)
+            fill(part(tensor), draw)
         self._made += 1
         self._remembered[name] = tensor.requires_grad_(form.requires_grad)
         return tensor
@@ -314,34 +368,13 @@ class SeededInputs:
             raise InputError(f"cannot tell {what} before freeze(launch)")
 
 
+def _parts(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
+
+
 def _type_name(tensor: torch.Tensor) -> str:
     return str(tensor.dtype).removeprefix("torch.")
 
 
 def _shown(tensor: torch.Tensor) -> str:
     return f"shape {tuple(tensor.shape)}, {_type_name(tensor)}, {tensor.device}"
-
-
-def _whole(what: str, value: Any) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise InputError(f"{what}={value!r} must be a whole number") from None
-
-
-def _finite(what: str, value: Any) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if not math.isfinite(number):
-        raise InputError(f"{what}={value!r} must be a finite number")
-    return number
-
-
-def _rounded(what: str, value: float, dtype: torch.dtype) -> float:
-    """Return `value` rounded to `dtype` here, so that no device rounds it in a way of its own."""
-    rounded = float(torch.tensor(value, dtype=torch.float64, device="cpu").to(dtype).item())
-    if not math.isfinite(rounded):
-        raise InputError(f"{what} = {value!r} is too large for {dtype}, in which values are drawn")
-    return rounded

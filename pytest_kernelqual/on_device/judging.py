@@ -69,7 +69,7 @@ def judge_runs(runs: list[Run], fixed: Run, leaks: Callable[[], bool], tolerance
     equal = [run.outputs is fixed.outputs for run in runs]
     under_a, under_b = runs[0::2], runs[1::2]
     one_poison = all(_agree(group[0], run) for group in (under_a, under_b) for run in group[1:])
-    both_poisons = _agree(under_a[0], under_b[0])
+    both_poisons = all(_agree(under_a[0], run) for run in under_b[:1])
     survived = None
     if not both_poisons:
         survived = unwritten(under_a[0].outputs, under_b[0].outputs, PATTERN_A, PATTERN_B)

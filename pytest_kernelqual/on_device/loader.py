@@ -17,6 +17,7 @@ from pytest_kernelqual.launch import KernelInfo, check_config, describe_kernel, 
 from pytest_kernelqual.model.case import Case
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import CandidateInfo, CaseInfo, Described, MarkInfo, SpecInfo
+from pytest_kernelqual.model.probes import derived_cases
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.model.spec import DECLARED, KernelSpec, duplicate_problem
 from pytest_kernelqual.model.values import encodable, shown
@@ -65,7 +66,7 @@ class Loader:
 
     def find_case(self, spec: KernelSpec, id_: str) -> Case:
         """Return the case with this id, smaller where the interpreter runs it."""
-        for case in spec.cases:
+        for case in (*spec.cases, *derived_cases(spec.cases, spec.probes)):
             if case.id == id_:
                 return case.under_interpreter() if self._interpreted else case
         raise DeclarationError(f"{spec.name} has no case {id_!r}; cases: {', '.join(case.id for case in spec.cases)}")
@@ -86,13 +87,18 @@ class Loader:
                 name=spec.name,
                 line=spec.line,
                 doc=encodable((spec.builder.__doc__ or "").strip()),
-                cases=[self._describe_case(case, spec) for case in spec.cases],
+                cases=[
+                    *(self._describe_case(case, spec) for case in spec.cases),
+                    *(self._describe_case(case, spec, derived=True) for case in derived_cases(spec.cases, spec.probes)),
+                ],
                 candidates=[self._describe_candidate(config, checked.info) for config in checked.candidates],
                 notes=checked.notes,
                 screen=_screen(spec.screen),
                 marks=[_mark(mark) for mark in spec.marks],
                 seeds=spec.seeds,
                 repeats=spec.repeats,
+                profiles=() if spec.profiles is None and spec.tolerance is not None else spec.profiles,
+                probes=tuple(spec.probes),
                 run_timeout_s=spec.run_timeout_s,
                 compile_timeout_s=spec.compile_timeout_s,
                 tolerance_pct=spec.tolerance_pct,
@@ -104,13 +110,14 @@ class Loader:
             problem = f"the spec cannot be described\n{user_traceback(error)}"
         return SpecInfo(name=spec.name, line=spec.line, problem=encodable(problem))
 
-    def _describe_case(self, case: Case, spec: KernelSpec) -> CaseInfo:
+    def _describe_case(self, case: Case, spec: KernelSpec, *, derived: bool = False) -> CaseInfo:
         ran = case.under_interpreter().axes if self._interpreted else case.axes
         return CaseInfo(
             id=case.id,
             axes=case.axes,
             key={name: case.axes[name] for name in spec.key},
             ran_as=ran if ran != case.axes else None,
+            derived=derived,
         )
 
     def _describe_candidate(self, config: Config, info: KernelInfo | None) -> CandidateInfo:

@@ -1,83 +1,61 @@
 """Qualify candidates of one case on one input set: open the case, attempt its candidates one by one."""
 
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 
 from pytest_kernelqual.errors import DeclarationError, KernelqualError
 from pytest_kernelqual.judge.evidence import EvidenceFacts, grade
 from pytest_kernelqual.launch import Launches, Program
-from pytest_kernelqual.model.case import Case
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import Opened, OutputBytes, Tried
 from pytest_kernelqual.model.outcome import PASSING, Evidence, Outcome
-from pytest_kernelqual.model.spec import KernelSpec
 from pytest_kernelqual.on_device.compare import same
-from pytest_kernelqual.on_device.environment import Device
-from pytest_kernelqual.on_device.executor import Executor, OnProgress, Run
+from pytest_kernelqual.on_device.distances import nothing_finite
+from pytest_kernelqual.on_device.executor import Executor, Run
 from pytest_kernelqual.on_device.failed import LaunchFailed
 from pytest_kernelqual.on_device.guards import Buffer
 from pytest_kernelqual.on_device.judging import compared, judge_fixed_runs, judge_runs, told_provocation
+from pytest_kernelqual.on_device.layouts import PLAIN
 from pytest_kernelqual.on_device.memory import PATTERN_A, PATTERN_B
 from pytest_kernelqual.on_device.outputs import digest, to_messages
 from pytest_kernelqual.on_device.programs import Programs, same_configs
-from pytest_kernelqual.on_device.provocation import Provocation
 from pytest_kernelqual.on_device.wording import first_line
 
 
 class OpenCase:
     """Hold the inputs of a case for one seed and the outputs of its fixed launch."""
 
-    def __init__(
-        self,
-        spec: KernelSpec,
-        case: Case,
-        *,
-        stream: str,
-        device: Device,
-        repeats: int,
-        on_progress: OnProgress,
-        provocation: Provocation,
-        survivors: Sequence[Buffer] = (),
-    ) -> None:
+    def __init__(self, executor: Executor, *, repeats: int) -> None:
         """Prepare; nothing is built before `open`.
 
         Args:
-            spec: What to launch.
-            case: Its workload.
-            stream: Names the seed; equal streams give equal input bytes everywhere.
-            device: What to run on.
+            executor: Launches the case. Unless its inputs are plain, a candidate is launched once, and repeated only
+                where bytes differ: another profile shows more than the same one again.
             repeats: Launches of each candidate, alternating between the two poison patterns; at least 2.
-            survivors: What launches of earlier cases left alive.
-            on_progress: Told the phase and the number of finished launches whenever a phase begins.
-            provocation: What provokes launches.
         """
-        self.spec = spec
-        self.case = case
-        self.device = device
+        self.executor = executor
+        self.spec = executor.spec
+        self.case = executor.case
+        self.device = executor.device
         self._repeats = repeats
-        self.executor = Executor(
-            spec,
-            case,
-            stream=stream,
-            device=device,
-            on_progress=on_progress,
-            provocation=provocation,
-            survivors=survivors,
-        )
+        self._exposing = executor.exposure != PLAIN
         self._fixed: Run | None = None
 
     def open(self) -> Opened:
-        """Build the inputs, run the fixed launch three times and judge it."""
+        """Build the inputs, run the fixed launch twice or three times and judge it."""
         executor = self.executor
         try:
             executor.build()
+            if self._exposing and not executor.inputs.exposed:
+                return Opened(outcome="not_run", set_aside="no input of the case takes it")
             first = self._run_fixed()
-            again = executor.execute(None, PATTERN_A, noise=True)
+            again = None if self._exposing else executor.execute(None, PATTERN_A, noise=True)
             other = executor.execute(None, PATTERN_B)
+            if again is None and not same(first.outputs, other.outputs):
+                again = executor.execute(None, PATTERN_A, noise=True)
             executor.enter("compare")
             with executor.failures():
-                outcome, reason = judge_fixed_runs(first, again, other, partial(self._leaks, None, first))
+                outcome, reason = judge_fixed_runs(first, again or first, other, partial(self._leaks, None, first))
                 self._fixed = first
                 launches = executor.launched
                 if outcome == "qualified":
@@ -89,7 +67,8 @@ class OpenCase:
                     output=digest(first.outputs),
                     inputs=executor.inputs.descriptions(),
                     launches=launches,
-                    provocation=told_provocation([first, again, other]),
+                    provocation=told_provocation([run for run in (first, again, other) if run is not None]),
+                    set_aside=self._set_aside(first) if outcome == "qualified" else "",
                 )
         except LaunchFailed as failed:
             return Opened(
@@ -129,7 +108,9 @@ class OpenCase:
             told = self._programs.without_running(program)
             if told is not None:
                 return told
-            runs = [self._run_candidate(config, fixed, repeat) for repeat in range(self._repeats)]
+            runs = [self._run_candidate(config, fixed, 0)]
+            if not self._exposing or runs[0].outputs is not fixed.outputs:
+                runs += [self._run_candidate(config, fixed, repeat) for repeat in range(1, self._repeats)]
             with executor.failures():
                 tried = self._tried(config, runs, fixed, program)
         except LaunchFailed as failed:
@@ -192,6 +173,12 @@ class OpenCase:
             if failed.fatal:
                 raise
             return False
+
+    def _set_aside(self, fixed: Run) -> str:
+        """Return why nothing can be told from this input set; empty where something can."""
+        if self._exposing and nothing_finite(fixed.outputs):
+            return "every element of the fixed launch's output is infinite or NaN"
+        return ""
 
     def _run_candidate(self, config: Config, fixed: Run, repeat: int) -> Run:
         pattern = (PATTERN_A, PATTERN_B)[repeat % 2]

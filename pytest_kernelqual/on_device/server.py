@@ -32,6 +32,8 @@ from pytest_kernelqual.model.spec import KernelSpec
 from pytest_kernelqual.on_device.arms import compare_arms
 from pytest_kernelqual.on_device.clocks import read_clocks
 from pytest_kernelqual.on_device.environment import Device, read_environment
+from pytest_kernelqual.on_device.executor import Executor
+from pytest_kernelqual.on_device.layouts import Exposure
 from pytest_kernelqual.on_device.loader import Loader
 from pytest_kernelqual.on_device.provocation import Provocation
 from pytest_kernelqual.on_device.qualify import OpenCase
@@ -99,16 +101,17 @@ class Server:
         _, repeats = self._settings.effort(self.device.kind, spec.seeds, spec.repeats)
         self._spec = spec
         self._stream = f"{self._settings.seed}/{request.seed_index}/{request.spec}/{request.case}"
-        self.open_case = OpenCase(
+        executor = Executor(
             spec,
             self._loader.find_case(spec, request.case),
             stream=self._stream,
             device=self.device,
-            repeats=repeats,
             on_progress=self._progress,
             provocation=self._provocation,
+            exposure=Exposure.of(request.profile, spec.probes),
             survivors=survivors,
         )
+        self.open_case = OpenCase(executor, repeats=repeats)
         return self.open_case.open_for_timing() if request.for_timing else self.open_case.open()
 
     def _try(self, config: Config, *, look: bool) -> Tried:

@@ -54,12 +54,15 @@ def words(key: Key, lane: int, start: int, count: int, device: torch.device) -> 
             words(key, lane, boundary, start + count - boundary, device),
         )
         return torch.cat(parts)
-    first, second = key.words[2 * lane], key.words[2 * lane + 1] + (start >> 32) * _GOLDEN
-    x = torch.arange(count, dtype=torch.int32, device=device).add_(_signed(start + first))
-    shifted = torch.empty_like(x)
-    _fold(x, 16, shifted).mul_(_signed(_MULTIPLIER_1)).add_(_signed(second))
-    _fold(x, 15, shifted).mul_(_signed(_MULTIPLIER_2))
-    return _fold(x, 16, shifted)
+    x = torch.arange(count, dtype=torch.int32, device=device).add_(_signed(start + key.words[2 * lane]))
+    return _mixed(x, _signed(key.words[2 * lane + 1] + (start >> 32) * _GOLDEN))
+
+
+def words_at(key: Key, lane: int, index: torch.Tensor) -> torch.Tensor:
+    """Return the words (int32) of the elements at any places (int64): those that `words` returns for them."""
+    low = index.add(key.words[2 * lane]).bitwise_and_(0xFFFFFFFF)
+    second = index.bitwise_right_shift(32).mul_(_GOLDEN).add_(key.words[2 * lane + 1]).bitwise_and_(0xFFFFFFFF)
+    return _mixed(_wrapped(low), _wrapped(second))
 
 
 def long_words(key: Key, start: int, count: int, device: torch.device) -> torch.Tensor:
@@ -116,6 +119,19 @@ def permutation(key: Key, n: int, device: torch.device) -> torch.Tensor:
     index = torch.arange(n, dtype=torch.int64, device=device)
     keys = words(key, 0, 0, n, device).to(torch.int64).bitwise_left_shift_(32).bitwise_or_(index)
     return keys.sort().values.bitwise_and_(0xFFFFFFFF)
+
+
+def _mixed(x: torch.Tensor, second: torch.Tensor | int) -> torch.Tensor:
+    """Mix words in place."""
+    shifted = torch.empty_like(x)
+    _fold(x, 16, shifted).mul_(_signed(_MULTIPLIER_1)).add_(second)
+    _fold(x, 15, shifted).mul_(_signed(_MULTIPLIER_2))
+    return _fold(x, 16, shifted)
+
+
+def _wrapped(low: torch.Tensor) -> torch.Tensor:
+    """Return the low 32 bits of int64 as int32."""
+    return low.sub_(low.bitwise_right_shift(31).bitwise_left_shift_(32)).to(torch.int32)
 
 
 def _fold(x: torch.Tensor, distance: int, shifted: torch.Tensor) -> torch.Tensor:

@@ -11,6 +11,7 @@ from tabulate import tabulate
 
 from pytest_kernelqual.judge.verdict import candidate_fails
 from pytest_kernelqual.model.outcome import EVIDENCE, OUTCOMES, PASSING
+from pytest_kernelqual.model.profiles import NORMAL
 from pytest_kernelqual.model.record import (
     CandidateRecord,
     CaseRecord,
@@ -93,6 +94,7 @@ def explanation(record: CandidateRecord | FixedRecord) -> str:
     text = _mismatch(found[0])
     if len(found) > 1:
         text += f"; also in {_count(len(found) - 1, 'more output')}"
+    text += _inputs(record.detail)
     return clean(text, _LONGEST_REASON)
 
 
@@ -144,12 +146,13 @@ def _environment(environment: Environment | None) -> list[str]:
         for name in ("torch", "triton", "python", "kernelqual", "driver", "runtime")
         if (version := getattr(environment, name))
     ]
-    sets = _count(environment.seeds, "input set")
+    sets = _count(environment.seeds + len(environment.profiles), "input set")
+    profiles = f" (profiles normal, {', '.join(environment.profiles)})" if environment.profiles else ""
     launches = _count(environment.repeats, "launch", "launches")
     return [
         f"device: {told}",
         f"versions: {', '.join(versions) or 'unknown'}",
-        f"inputs: seed {environment.seed}, {sets} a case, {launches} of a candidate on each",
+        f"inputs: seed {environment.seed}, {sets} a case{profiles}, {launches} of a candidate on each",
         *([f"provocation: {environment.provocation}"] if environment.provocation else []),
     ]
 
@@ -357,6 +360,12 @@ def _mismatch(found: Mismatch) -> str:
         text += "".join(f", {part}" for part in _sizes(found))
         text += f" ({found.diagnosis.replace('_', ' ')})"
     return text if found.output == "return" else f"{found.output}: {text}"
+
+
+def _inputs(detail: dict[str, Any]) -> str:
+    """Return on which inputs something was seen; empty where it was on normal ones."""
+    input_set = str(detail.get("input_set", NORMAL))
+    return "" if input_set.startswith(NORMAL) else f" (inputs: {input_set})"
 
 
 def _sizes(found: Mismatch) -> Iterator[str]:

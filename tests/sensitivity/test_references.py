@@ -97,4 +97,4 @@ def test_what_is_beyond_is_counted(ended: Ended) -> None:
     assert (found["differing"], found["beyond_tolerance"]) == (85, 1)
     assert "1 beyond the tolerance" in nan.reason
     assert "1 beyond the tolerance" in ended.text
-    assert by_id["SHIFT=23"].detail["seeds_differing"] == [0, 1]
+    assert by_id["SHIFT=23"].detail["input_sets_differing"] == ["normal/0", "normal/1"]

@@ -1,0 +1,75 @@
+"""Faults that normal inputs do not show: each is found by the profile or probe that is there for it, by that alone."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXPOSED = Path(__file__).parent / "exposed"
+
+# Spec and case; the faulty candidate, its outcome, and the only input set on which it fails.
+EXPECTED = {
+    ("denormals", "n300"): ("flushes_denormals", "mismatch structural", "denormals/0"),
+    ("zeros", "n300"): ("loses_sign_of_zero", "mismatch sign_of_zero", "denormals/0"),
+    ("largest", "n300"): ("saturates", "mismatch structural", "boundaries/0"),
+    ("payloads", "n300"): ("loses_payload", "mismatch nan_payload", "nonfinite/0"),
+    ("ties", "n300"): ("half_up", "mismatch structural", "ties/0"),
+    ("magnitudes", "n300"): ("squares", "mismatch rounding", "exponents/0"),
+    ("overflow", "rows6-cols40"): ("narrow_accumulator", "mismatch structural", "constant/0"),
+    ("padded_maximum", "rows6-cols40"): ("pads_with_zero", "mismatch structural", "equal_rows/0"),
+    ("padding_nan", "rows6-cols40"): ("keeps_padding", "mismatch structural", "equal_rows/0"),
+    ("tied_positions", "rows6-cols40"): ("last_of_ties", "mismatch structural", "equal_rows/0"),
+    ("empty_rows", "rows6-cols40"): ("asks_first_element", "mismatch structural", "one_hot/0"),
+    ("order", "rows6-cols40"): ("other_order", "mismatch rounding", "cancelling/0"),
+    ("repeats", "n40"): ("reads_then_writes", "mismatch structural", "repeats/0"),
+    ("wrapping", "n40"): ("int32", "mismatch structural", "extremes/0"),
+    ("descents", "n40"): ("at_least_one", "mismatch structural", "sorted/0"),
+    ("ascents", "n40"): ("at_least_one", "mismatch structural", "reversed/0"),
+    ("strides", "rows6-cols40"): ("ignores_stride", "nondeterministic", "strided/0"),
+    ("addresses", "rows6-cols40"): ("rounds_address", "mismatch structural", "misaligned/0"),
+    ("rounds", "rows8-cols10"): ("two_rounds", "qualified", None),
+    ("rounds", "rows128-cols10-more_rows"): ("two_rounds", "incomplete_write", "normal/0"),
+    ("last_tiles", "n300"): ("forgets_one", "qualified", None),
+    ("last_tiles", "n257-last_tile_of_one"): ("forgets_one", "incomplete_write", "normal/0"),
+}
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dict[str, Any]]:
+    """Run the bank once and return its cases."""
+    folder = tmp_path_factory.mktemp("exposed")
+    shutil.copytree(EXPOSED, folder / "kernels")
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    command = [sys.executable, "-m", "pytest", "--kernelqual", "--kernelqual-device=interpreter"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stdout + done.stderr
+    document = json.loads((folder / "qualified-configurations.json").read_text())
+    return {(kernel["kernel"], case["id"]): case for kernel in document["kernels"] for case in kernel["cases"]}
+
+
+def test_bank_is_complete(seen: dict[tuple[str, str], dict[str, Any]]) -> None:
+    """Every case of the bank has an expected outcome, and the other way round."""
+    assert seen.keys() == EXPECTED.keys()
+
+
+@pytest.mark.parametrize("name", EXPECTED, ids="-".join)
+def test_fault_is_found_on_its_inputs_alone(seen: dict[tuple[str, str], dict[str, Any]], name: tuple[str, str]) -> None:
+    """Normal inputs let the fault pass, and the sound candidate qualifies on all of them."""
+    sound, faulty = seen[name]["candidates"]
+    fault, outcome, input_set = EXPECTED[name]
+    assert (sound["id"], sound["outcome"]) == ("FAULT=none", "qualified")
+    detail = faulty["detail"]
+    diagnosis = f" {detail['mismatches'][0]['diagnosis']}" if faulty["outcome"] == "mismatch" else ""
+    assert (faulty["id"], faulty["outcome"] + diagnosis) == (f"FAULT={fault}", outcome)
+    assert detail.get("input_set") == input_set
+    assert detail.get("input_sets_differing", [input_set]) == [input_set]
+
+
+def test_beyond_2_31_is_told_where_it_cannot_be_probed(seen: dict[tuple[str, str], dict[str, Any]]) -> None:
+    """What was asked for and not done is never silent."""
+    told = {made["profile"]: made["set_aside"] for made in seen["strides", "rows6-cols40"]["input_sets"]}
+    assert told == {"normal": "", "strided": "", "beyond_2_31": "beyond_2_31 is probed on GPUs only"}
