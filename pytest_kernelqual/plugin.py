@@ -63,6 +63,12 @@ _VALUES = (
     ("json", "PATH", "where to write the report; default qualified-configurations.json in the root folder"),
     ("run-timeout", "SECONDS", "limit of one launch; default 60"),
     ("compile-timeout", "SECONDS", "limit of compiling one candidate; default 120"),
+    (
+        "compile-workers",
+        "N",
+        "processes that compile before launches, 0 for none; default one a core, shared by xdist's workers",
+    ),
+    ("compile-memory", "GIB", "how much memory one compilation may take there; default 8"),
     ("tolerance", "PERCENT", "how much slower than the fixed launch a committed config may be; default 2"),
     ("budget", "TIME", "how long committed configs may be timed, for example 60s; default no limit"),
     (

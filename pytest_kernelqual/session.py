@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterable
 from functools import cached_property
 from hashlib import sha256
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec import structs
 
@@ -15,6 +15,7 @@ from pytest_kernelqual.judge.verdict import FINAL, REFUSALS, Attempt, case_failu
 from pytest_kernelqual.model.messages import (
     CandidateInfo,
     CaseInfo,
+    CompileFailure,
     InputInfo,
     Open,
     Opened,
@@ -29,6 +30,7 @@ from pytest_kernelqual.model.outcome import Outcome, Phase
 from pytest_kernelqual.model.profiles import FIRST, NORMAL, InputSet
 from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, FixedRecord, InputSetRecord
 from pytest_kernelqual.model.settings import Settings
+from pytest_kernelqual.processes.compile_farm import CaseName, CompileFarm
 from pytest_kernelqual.processes.device import STARTING, Device, Limits
 
 # A candidate that faults is tried again, in new device processes, to tell a certainty from a chance.
@@ -57,9 +59,18 @@ class CaseSession:
     """Qualify one case of one spec on a device that may die at any time."""
 
     def __init__(
-        self, path: str, spec: SpecInfo, case: CaseInfo, *, device: Device, settings: Settings, listener: Listener
+        self,
+        path: str,
+        spec: SpecInfo,
+        case: CaseInfo,
+        *,
+        device: Device,
+        settings: Settings,
+        listener: Listener,
+        farm: CompileFarm | None = None,
     ) -> None:
-        """Keep what to run; `path` is the spec's file."""
+        """Keep what to run; `path` is the spec's file, `farm` knows what does not compile."""
+        self._farm = farm
         self._path = path
         self._spec = spec
         self._case = case
@@ -203,6 +214,10 @@ class CaseSession:
         return self._broken is None
 
     def _ask_open(self, input_set: InputSet) -> Opened:
+        known = self._compile_failure(None)
+        if known is not None:
+            detail = {**known.detail, "phase": "compile"}
+            return _counted(Opened(outcome=known.outcome, reason=known.reason, detail=detail), "1 of 1")
         request = Open(
             path=self._path,
             spec=self._spec.name,
@@ -254,6 +269,9 @@ class CaseSession:
         return first.evidence == "identical_binary" or programs.count(first.program) > 1
 
     def _try(self, info: CandidateInfo, *, look: bool = False) -> Tried:
+        known = self._compile_failure(info.id)
+        if known is not None:
+            return Tried(outcome=known.outcome, reason=known.reason, phase="compile", detail=known.detail)
         try:
             reply = self._device.ask(Try(config=info.config, look=look), self._limits)
         except DeviceProcessError as death:
@@ -269,6 +287,13 @@ class CaseSession:
         if reply.fatal:
             self._lost()
         return reply
+
+    def _compile_failure(self, config: str | None) -> CompileFailure | None:
+        """Return what the farm knows of a candidate, by its id, or of the fixed launch (None)."""
+        if self._farm is None:
+            return None
+        failure = self._farm.failure(CaseName(self._path, self._spec.name, self._case.id), config)
+        return failure and structs.replace(failure, detail=_with_log(failure.detail, failure.detail.get("log", "")))
 
     def _lost(self) -> None:
         """Note that the device process is gone; the next `_open` starts another and rebuilds from the seeds."""
@@ -314,13 +339,18 @@ class CaseSession:
         return f"no baseline: the fixed launch is {fixed.outcome}: {fixed.reason}"
 
 
-def _told(death: DeviceProcessError) -> tuple[Outcome, str, dict[str, str | int]]:
+def _told(death: DeviceProcessError) -> tuple[Outcome, str, dict[str, Any]]:
     """Return the outcome, reason and detail of a device process that ended or did not answer."""
     if death.phase == STARTING:  # no kernel's fault
         return "not_run", f"the device process did not start: {death.cause}", {"log": death.log}
     outcome: Outcome = "timeout" if death.timed_out else "fault"
     where = f" in phase {death.phase}" if not death.timed_out else ""
-    return outcome, f"{death.cause}{where}", {"log": _ADDRESS.sub("0x...", death.log)} if death.log else {}
+    return outcome, f"{death.cause}{where}", _with_log({}, death.log)
+
+
+def _with_log(detail: dict[str, Any], log: str) -> dict[str, Any]:
+    """Return facts with the log of a process that ended, the same for equal runs."""
+    return {**detail, "log": _ADDRESS.sub("0x...", log)} if log else detail
 
 
 def _counted(told: _Told, attempts: str) -> _Told:

@@ -11,7 +11,18 @@ from pytest_kernelqual.errors import SettingsError
 from pytest_kernelqual.hooks.options import read_settings, report_path
 from pytest_kernelqual.model.settings import Settings
 
-VALUES = ("device", "seed", "seeds", "repeats", "json", "run-timeout", "compile-timeout", "start-timeout")
+VALUES = (
+    "device",
+    "seed",
+    "seeds",
+    "repeats",
+    "json",
+    "run-timeout",
+    "compile-timeout",
+    "start-timeout",
+    "compile-workers",
+    "compile-memory",
+)
 INI_ONLY = ("kernelqual_paths", "kernelqual_files", "kernelqual_fail_on")
 
 
@@ -38,7 +49,8 @@ def test_help_has_a_group_of_its_own(pytester: pytest.Pytester) -> None:
 
 def test_option_wins_over_ini_over_default(pytester: pytest.Pytester) -> None:
     """For every value alike."""
-    assert settings(pytester) == Settings(root_dir=str(pytester.path))
+    cores = len(os.sched_getaffinity(0))
+    assert settings(pytester) == Settings(root_dir=str(pytester.path), compile_workers=cores)
     ini = "kernelqual_seed = 5\nkernelqual_repeats = 7\nkernelqual_run_timeout = 2.5\nkernelqual_device = interpreter\n"
     found = settings(pytester, "--kernelqual-seed=6", "--kernelqual-seeds=3", ini=ini)
     assert (found.seed, found.seeds, found.repeats, found.run_timeout_s) == (6, 3, 7, 2.5)
@@ -60,6 +72,7 @@ def test_empty_ini_value_is_one_that_is_not_set(pytester: pytest.Pytester) -> No
         ("seeds", "0"), ("seeds", "10001"), ("repeats", "1"), ("repeats", "nan"),
         ("run-timeout", "0"), ("run-timeout", "nan"), ("run-timeout", "inf"), ("run-timeout", "-3"),
         ("compile-timeout", "x"), ("start-timeout", "1e9"),
+        ("compile-workers", "-1"), ("compile-workers", "many"), ("compile-memory", "0"), ("compile-memory", "8GiB"),
         ("device", "gpu"), ("device", "CUDA"), ("device", "cuda:"), ("device", "cuda:x"), ("device", "interpreter:0"),
     ],
 )  # fmt: skip

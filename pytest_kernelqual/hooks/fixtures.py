@@ -16,6 +16,7 @@ from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import CandidateInfo, InputInfo, OutputBytes
 from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, FixedRecord, KernelRecord
 from pytest_kernelqual.model.values import shown
+from pytest_kernelqual.processes.compile_farm import CaseName
 from pytest_kernelqual.report.text import failure_text
 from pytest_kernelqual.session import CaseSession
 
@@ -73,6 +74,7 @@ class ItemSession:
             device=run.device,
             settings=run.settings,
             listener=self,
+            farm=run.farm,
         )
 
     @property
@@ -84,6 +86,7 @@ class ItemSession:
         """Run the whole case and fail the test with its failures."""
         self._run.environment()
         with self._run.lock.shared():
+            self._run.farm.prepare(_cases_to_compile(self._item, self._target), self._compiling)
             record = self.case.run()
         self._record = record
         if record.passed:
@@ -141,6 +144,10 @@ class ItemSession:
         if self._target.case is not None:
             self._run.remember(self._target.declared, self._target.case, record)
         self._run.journal.candidate(self._item.nodeid, record)
+
+    def _compiling(self, done: int, total: int) -> None:
+        """Show how far compiling is."""
+        self.shown.show(f"compiled {done}/{total}")
 
     def progress(self, candidate: str, done: int, total: int) -> None:
         """Show which candidate is running."""
@@ -233,6 +240,20 @@ class Fixtures:
             self._run.device.log()  # what other items left there
             item.stash[SESSION] = ItemSession(self._run, item, target, progress=Progress(self._config))
         return item.stash[SESSION]
+
+
+def _cases_to_compile(item: pytest.Item, target: Target) -> list[CaseName]:
+    """Return the item's case, and those of the same file that this process will run after it."""
+    targets = [target]
+    # Under pytest-xdist nobody knows yet which worker will run them.
+    if not hasattr(item.config, "workerinput"):
+        same_file = (one for one in item.session.items if one.path == item.path and _made_by_us(one))
+        targets += [one.stash[TARGET] for one in same_file if TARGET in one.stash]
+    return [
+        CaseName(one.declared.path, one.declared.spec.name, one.case.id)
+        for one in targets
+        if one.case is not None and one.row is None
+    ]
 
 
 def _made_by_us(item: pytest.Item) -> bool:

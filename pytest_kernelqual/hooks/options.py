@@ -1,5 +1,6 @@
 """Options and ini values as settings; each wrong value is one clear error."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args
@@ -17,6 +18,7 @@ _T = TypeVar("_T")
 _MAX_SEED = 2**63 - 1
 _MAX_COUNT = 10_000
 _MAX_PERCENT = 100.0
+_MAX_GIB = 2**20
 _MAX_SECONDS = 7 * 24 * 3600.0
 
 
@@ -36,6 +38,8 @@ def read_settings(config: pytest.Config, *, visible_device: str | None = None) -
         repeats=_value(config, "repeats", _count(MIN_REPEATS, _MAX_COUNT), None),
         run_timeout_s=_value(config, "run-timeout", _seconds, 60.0),
         compile_timeout_s=_value(config, "compile-timeout", _seconds, 120.0),
+        compile_workers=_value(config, "compile-workers", _count(0, _MAX_COUNT), _cores(config)),
+        compile_memory_gib=_value(config, "compile-memory", _gib, 8.0),
         start_timeout_s=_value(config, "start-timeout", _seconds, 300.0),
         fail_on=_fail_on(config),
         in_process=bool(config.option.kernelqual_in_process),
@@ -89,6 +93,22 @@ def _seconds(text: str) -> float:
     if not 0 < number <= _MAX_SECONDS:
         raise ValueError(f"must be a number of seconds above 0 and at most {_MAX_SECONDS:.0f}")
     return number
+
+
+def _gib(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 < number <= _MAX_GIB:
+        raise ValueError(f"must be a number of GiB above 0 and at most {_MAX_GIB:g}")
+    return number
+
+
+def _cores(config: pytest.Config) -> int:
+    """Return this process's share of the cores that the run may use."""
+    workers: int = getattr(config, "workerinput", {}).get("workercount", 1)
+    return max(len(os.sched_getaffinity(0)) // workers, 1)
 
 
 def _percent(text: str) -> float:

@@ -16,6 +16,7 @@ from pytest_kernelqual.hooks.spec_files import import_root
 from pytest_kernelqual.model.messages import CaseInfo, Describe, Described, EnvironmentRead, ReadEnvironment, SpecInfo
 from pytest_kernelqual.model.record import CandidateRecord, DeviceDescriptor, Environment, FixedRecord
 from pytest_kernelqual.model.settings import Settings
+from pytest_kernelqual.processes.compile_farm import CompileFarm
 from pytest_kernelqual.processes.device import Device, Limits
 from pytest_kernelqual.processes.device_process import DeviceProcess
 from pytest_kernelqual.processes.in_process import InProcessDevice
@@ -78,6 +79,7 @@ class Run:
         self._environment: Environment | None = None
         self._lock: DeviceLock | None = None
         self._confirming: list[Device] = []
+        self._farm: CompileFarm | None = None
         self._candidates: dict[tuple[str, str, str, str], CandidateRecord] = {}
         self._fixed: dict[tuple[str, str, str], FixedRecord] = {}
 
@@ -93,6 +95,13 @@ class Run:
             environment = self.environment()
             self._lock = DeviceLock(environment.device.uuid if environment is not None else "")
         return self._lock
+
+    @property
+    def farm(self) -> CompileFarm:
+        """Return what compiles before cases are launched."""
+        if self._farm is None:
+            self._farm = CompileFarm(self.device, self.settings)
+        return self._farm
 
     @property
     def confirming(self) -> list[Device]:

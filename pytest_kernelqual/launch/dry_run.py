@@ -1,8 +1,10 @@
 """Run production code without launching its kernels, and tell what it would launch."""
 
+import gc
 import hashlib
 import sys
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -140,11 +142,26 @@ class DryRun:
     launches: list[DryLaunch] = field(default_factory=list)
     strays: int = 0
     """Launches past the kernel objects, such as those of a library's own launch cache: kept back, not described."""
+    stand_ins: list["weakref.ref[NotCompiled]"] = field(default_factory=list)
+
+    def retained(self) -> int:
+        """Count what production was given for a compiled kernel and still has: a launch of it would fail."""
+        if any(made() is not None for made in self.stand_ins):
+            gc.collect()
+        return sum(made() is not None for made in self.stand_ins)
+
+
+def _nothing() -> None:
+    """Tell nobody."""
 
 
 @contextmanager
 def dry_run(
-    *, compiling: bool = False, most_launches: int = 1000, number: Callable[[torch.Tensor], int] | None = None
+    *,
+    compiling: bool = False,
+    most_launches: int = 1000,
+    number: Callable[[torch.Tensor], int] | None = None,
+    on_launch: Callable[[], None] = _nothing,
 ) -> Iterator[DryRun]:
     """Let no Triton kernel be launched inside the block, in any thread, and log what would have been.
 
@@ -157,13 +174,16 @@ def dry_run(
         compiling: Compile, or read from Triton's cache, what would be launched.
         most_launches: More, and the block is taken for a loop that waits for a result.
         number: Tells storages apart, for the aliases of pointers, in the place of the order of their first use.
+        on_launch: Called when a launch was kept back: from now on memory holds what production would not find there.
 
     Raises:
         DryRunError: The kernels are interpreted: the interpreter specialises and compiles nothing.
     """
     if knobs.runtime.interpret:
         _interpreted()
-    run = _Running(compiling=compiling, most_launches=most_launches, number=number or Storages().number)
+    run = _Running(
+        compiling=compiling, most_launches=most_launches, number=number or Storages().number, on_launch=on_launch
+    )
     with ExitStack() as undo:
         run.install(undo)
         undo.enter_context(pinned())
@@ -224,9 +244,17 @@ class _Caches(dict[int, Any]):
 class _Running:
     """State of one `dry_run` block."""
 
-    def __init__(self, *, compiling: bool, most_launches: int, number: Callable[[torch.Tensor], int]) -> None:
+    def __init__(
+        self,
+        *,
+        compiling: bool,
+        most_launches: int,
+        number: Callable[[torch.Tensor], int],
+        on_launch: Callable[[], None],
+    ) -> None:
         self.compiling = compiling
         self.number = number
+        self.on_launch = on_launch
         self.most_launches = most_launches
         self.log = DryRun()
         self.local = threading.local()  # backward kernels are launched by a thread of autograd
@@ -271,7 +299,7 @@ class _Running:
                     compiled=seen.compiled,
                 )
             )
-            return NotCompiled() if made is None else made
+            return self._stand_in() if made is None else made
 
         return run
 
@@ -298,6 +326,12 @@ class _Running:
                 f"more than {self.most_launches} launches in a dry run: "
                 "production seems to wait for a result, which nothing computes"
             )
+        self.on_launch()
+
+    def _stand_in(self) -> NotCompiled:
+        made = NotCompiled()
+        self.log.stand_ins.append(weakref.ref(made))
+        return made
 
     def _pointer(self, name: str, tensor: torch.Tensor) -> Pointer:
         address = tensor.data_ptr()

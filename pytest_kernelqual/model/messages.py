@@ -53,6 +53,14 @@ class ReadOutput(Struct, frozen=True, tag=True, kw_only=True):
     """Send the output bytes of the fixed launch of the open case."""
 
 
+class Survey(Struct, frozen=True, tag=True, kw_only=True):
+    """Find out what cases would launch, without launching, and compile it in parallel; replaces what was open."""
+
+    path: str
+    cases: list[tuple[str, str]]
+    """Names of specs and ids of their cases."""
+
+
 class OpenTiming(Struct, frozen=True, tag=True, kw_only=True):
     """Get ready to time arms of the open case against each other: compile, build the input sets, capture."""
 
@@ -69,7 +77,7 @@ class Sample(Struct, frozen=True, tag=True, kw_only=True):
     rounds: int
 
 
-Request = Describe | ReadEnvironment | Open | Try | ReadOutput | OpenTiming | Sample
+Request = Describe | ReadEnvironment | Survey | Open | Try | ReadOutput | OpenTiming | Sample
 
 
 class Hello(Struct, frozen=True, tag=True, kw_only=True):
@@ -85,6 +93,8 @@ class Progress(Struct, frozen=True, tag=True, kw_only=True):
 
     phase: Phase
     launches: int = 0
+    compiled: tuple[int, int] | None = None
+    """How many code objects a survey has compiled so far, and of how many."""
 
 
 class CaseInfo(Struct, frozen=True, kw_only=True):
@@ -193,6 +203,38 @@ class Tried(Struct, frozen=True, tag=True, kw_only=True):
     fatal: bool = False
 
 
+class CompileFailure(Struct, frozen=True, kw_only=True):
+    """A launch whose kernel does not compile."""
+
+    spec: str
+    case: str
+    config: str | None
+    """Id of the candidate; None is the fixed launch."""
+    outcome: Outcome
+    reason: str
+    detail: dict[str, Any] = field(default_factory=dict)
+
+
+class Surveyed(Struct, frozen=True, tag=True, kw_only=True):
+    """Answers `Survey`; what could not be found out is compiled by the launches themselves."""
+
+    failures: list[CompileFailure] = field(default_factory=list)
+    launches: int = 0
+    """Dry launches that were looked at."""
+    cached: int = 0
+    """Code objects that Triton's cache had."""
+    compiled: int = 0
+    """Code objects that were compiled, here or by another process meanwhile."""
+    failed: int = 0
+    """Code objects that do not compile, or of which nothing is known."""
+    not_surveyed: list[str] = field(default_factory=list)
+    """Launches that could not be looked at, one line each."""
+    tainted: bool = False
+    """Something of the dry launches was kept, which later launches in this process could find."""
+    fatal: bool = False
+    """The device is unusable in this process, which ends after this reply."""
+
+
 class OutputBytes(Struct, frozen=True, kw_only=True):
     """The addressable bytes of one output, in row-major order."""
 
@@ -251,7 +293,19 @@ class Refused(Struct, frozen=True, tag=True, kw_only=True):
     message: str
 
 
-Reply = Hello | Progress | Described | Opened | Tried | Output | TimingOpened | Sampled | EnvironmentRead | Refused
+Reply = (
+    Hello
+    | Progress
+    | Described
+    | Surveyed
+    | Opened
+    | Tried
+    | Output
+    | TimingOpened
+    | Sampled
+    | EnvironmentRead
+    | Refused
+)
 
 _encoder = msgspec.json.Encoder()
 decode_start = msgspec.json.Decoder(Start).decode

@@ -32,6 +32,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     repeats: int | None = None
     """Launches of a candidate on each input set; None: 4 on a device, 2 under the interpreter."""
     compile_timeout_s: float = 120.0
+    compile_workers: int = 0
+    """Processes that compile before a case's first launch; 0: each launch compiles for itself."""
+    compile_memory_gib: float = 8.0
+    """How much memory one compilation may take there."""
     run_timeout_s: float = 60.0
     start_timeout_s: float = 300.0
     """Limit of starting the device process and importing one spec file."""

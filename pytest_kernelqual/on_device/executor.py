@@ -1,12 +1,15 @@
 """Execution of one case on one input set: build its inputs once, then launch it as often as asked, each time afresh."""
 
 import inspect
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, NamedTuple
 
+import torch
+
 from pytest_kernelqual.errors import InputError, KernelqualError, UnknownProgramError
-from pytest_kernelqual.launch import Lasting, Launch, Launches, Look, Program, observed, pinned
+from pytest_kernelqual.launch import DryRun, Lasting, Launch, Launches, Look, Program, dry_run, observed, pinned
 from pytest_kernelqual.model.case import Case
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.outcome import Phase
@@ -172,6 +175,29 @@ class Executor:
             self.device.synchronize()
         return program
 
+    def dry_run(self, config: Config | None) -> tuple[DryRun, LaunchFailed | None]:
+        """Return what a launch would launch, and how it failed, if it did; no kernel is launched.
+
+        Memory holds zeros, which are the safest indices, and the host may not read what kernels should have computed.
+        """
+        run = DryRun()
+        try:
+            with self.failures():
+                self._prepare()
+                with (
+                    _host_reads_refused(self.device) as refuse,
+                    dry_run(on_launch=refuse) as run,
+                    self.observed(config),
+                    self.memory.poisoned(0),
+                ):
+                    _ = self._launch(config) if self.takes_config else self._launch()
+                    del _
+                self.device.synchronize()
+                self.inputs.restore()  # lets gradients go
+        except LaunchFailed as failed:
+            return run, failed
+        return run, None
+
     def settle(self, unchanged: Callable[[], bool]) -> None:
         """Tell scratch from constants in what the fixed launch left alive.
 
@@ -228,6 +254,21 @@ class Executor:
         damage += [f"input {name} was changed, which the fixed launch leaves alone" for name in sorted(undeclared)]
         if damage:
             raise LaunchFailed("out_of_bounds_write", damage[0], {"damage": damage})
+
+
+@contextmanager
+def _host_reads_refused(device: Device) -> Iterator[Callable[[], None]]:
+    """Give a function from whose call on the host gets nothing from the device; what would wait for it raises."""
+    if device.torch_device.type != "cuda":
+        yield lambda: None
+        return
+    before = torch.cuda.get_sync_debug_mode()
+    with warnings.catch_warnings():  # torch calls the mode a prototype each time
+        warnings.simplefilter("ignore", UserWarning)
+        try:
+            yield lambda: torch.cuda.set_sync_debug_mode("error")
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
 
 
 @contextmanager

@@ -45,6 +45,8 @@ class Exposure(NamedTuple):
 
 
 PLAIN = Exposure()
+CHEAP_LAYOUT_PROBES = ("strided", "misaligned")
+"""Those that take little more memory than the builder asks for."""
 
 
 def must_fit(

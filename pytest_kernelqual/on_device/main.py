@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pytest_kernelqual.errors import KernelqualError, SettingsError
-from pytest_kernelqual.model.messages import Hello, Opened, Refused, Reply, Tried, decode_request, decode_start, encode
+from pytest_kernelqual.model.messages import Hello, Refused, Reply, decode_request, decode_start, encode
 from pytest_kernelqual.model.settings import Settings
 
 if TYPE_CHECKING:
@@ -68,24 +68,28 @@ def serve(channel: socket.socket) -> None:
             told = "".join(traceback.format_exception(error))
             reply = Refused(message=f"fault of the tool: {told}")
             send(reply)
-        if isinstance(reply, Opened | Tried) and reply.fatal:
+        if getattr(reply, "fatal", False):
             os._exit(0)  # no teardown: a device that faulted would hang or abort in it
 
 
 def _die_with_owner(leash: int) -> None:
     """End this process as soon as the owner's end of the leash closes, also while a kernel or compiler never returns.
 
-    The kernel raises SIGIO when the other end closes; its default action ends the process without running Python.
+    The kernel raises SIGIO when the other end closes; its default action ends the process without running Python,
+    and with it the compilers that it started: the owner gave it a process group of its own.
     A thread does the same where signals on pipes are not delivered.
     """
     signal.signal(signal.SIGIO, signal.SIG_DFL)
+    group = os.getpgrp() == os.getpid()
     with contextlib.suppress(OSError):
-        fcntl.fcntl(leash, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(leash, fcntl.F_SETOWN, -os.getpid() if group else os.getpid())
         fcntl.fcntl(leash, fcntl.F_SETFL, fcntl.fcntl(leash, fcntl.F_GETFL) | os.O_ASYNC)
 
     def watch() -> None:
         with contextlib.suppress(OSError):
             os.read(leash, 1)
+        if group:
+            os.killpg(os.getpid(), signal.SIGKILL)
         os._exit(0)
 
     threading.Thread(target=watch, name="kernelqual-leash", daemon=True).start()

@@ -100,7 +100,7 @@ class OpenCase:
         program = None
         try:
             with executor.failures():
-                excluded = self._excluded(config)
+                excluded = self.excluded(config)
             if excluded:
                 return Tried(outcome="unsupported", reason=excluded)
             fixed = self._fixed
@@ -153,6 +153,18 @@ class OpenCase:
         """Let go of what an error held, and return what the launches left alive."""
         self.executor.last_error = None  # its frames hold tensors
         return self.executor.memory.survivors()
+
+    def excluded(self, config: Config) -> str:
+        """Say why the spec rules a candidate out; an empty text where it does not."""
+        if self.spec.exclude is None:
+            return ""
+        try:
+            reason = self.spec.exclude(config, self.case)
+        except Exception as error:
+            raise DeclarationError(f"exclude= raised {type(error).__name__}: {first_line(error)}") from error
+        return (
+            f"excluded by the spec: {reason}" if isinstance(reason, str) else "excluded by the spec" if reason else ""
+        )
 
     @cached_property
     def _programs(self) -> Programs:
@@ -220,14 +232,3 @@ class OpenCase:
             return None
         same_program = self._programs.same_as_fixed(program)
         return grade(EvidenceFacts(interpreted=self.device.interpreted, same_program=same_program))
-
-    def _excluded(self, config: Config) -> str:
-        if self.spec.exclude is None:
-            return ""
-        try:
-            reason = self.spec.exclude(config, self.case)
-        except Exception as error:
-            raise DeclarationError(f"exclude= raised {type(error).__name__}: {first_line(error)}") from error
-        return (
-            f"excluded by the spec: {reason}" if isinstance(reason, str) else "excluded by the spec" if reason else ""
-        )

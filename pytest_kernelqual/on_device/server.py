@@ -22,6 +22,8 @@ from pytest_kernelqual.model.messages import (
     Request,
     Sample,
     Sampled,
+    Survey,
+    Surveyed,
     TimingOpened,
     Tried,
     Try,
@@ -33,10 +35,12 @@ from pytest_kernelqual.on_device.arms import compare_arms
 from pytest_kernelqual.on_device.clocks import read_clocks
 from pytest_kernelqual.on_device.environment import Device, read_environment
 from pytest_kernelqual.on_device.executor import Executor
-from pytest_kernelqual.on_device.layouts import Exposure
+from pytest_kernelqual.on_device.guards import Buffer
+from pytest_kernelqual.on_device.layouts import CHEAP_LAYOUT_PROBES, PLAIN, Exposure
 from pytest_kernelqual.on_device.loader import Loader
 from pytest_kernelqual.on_device.provocation import Provocation
 from pytest_kernelqual.on_device.qualify import OpenCase
+from pytest_kernelqual.on_device.surveying import CompileSurvey
 from pytest_kernelqual.on_device.timing import Comparison, Ruler, probe_ruler
 
 
@@ -59,6 +63,7 @@ class Server:
         self.open_case: OpenCase | None = None
         self._spec: KernelSpec | None = None
         self._stream = ""
+        self._left_alive: list[Buffer] = []
         self._comparison: Comparison | None = None
         self._ruler: Ruler | None = None
 
@@ -75,6 +80,8 @@ class Server:
                 reply: Reply = self._loader.describe(request.path)
             case ReadEnvironment():
                 reply = self._read_environment()
+            case Survey():
+                reply = self._survey(request)
             case Open():
                 reply = self._open(request)
             case Try():
@@ -92,27 +99,46 @@ class Server:
         environment = read_environment(self.device, self._settings, seeds=seeds, repeats=repeats)
         return EnvironmentRead(environment=structs.replace(environment, provocation=self._provocation.told))
 
+    def _survey(self, request: Survey) -> Surveyed:
+        self._close_case()
+        survey = CompileSurvey(workers=self._settings.compile_workers, memory_gib=self._settings.compile_memory_gib)
+        for name, case in request.cases:
+            spec = self._loader.find(request.path, name)
+            self._stream = f"{self._settings.seed}/0/{name}/{case}"
+            limit_s = spec.compile_timeout_s or self._settings.compile_timeout_s
+            # Other layouts are other code.
+            probes = [Exposure.of(probe, spec.probes) for probe in CHEAP_LAYOUT_PROBES if probe in spec.probes]
+            for exposure in (PLAIN, *probes):
+                survey.look(self._case(spec, case, exposure), self._loader.candidates(spec), limit_s)
+        return survey.compile(lambda done, of: self._send(Progress(phase="compile", compiled=(done, of))))
+
     def _open(self, request: Open) -> Opened:
-        self._comparison = None
-        # What its launches left alive may be found by the next ones; all else of the previous case is freed first.
-        survivors = self.open_case.close() if self.open_case is not None else []
-        self.open_case = None
-        spec = self._loader.find(request.path, request.spec)
-        _, repeats = self._settings.effort(self.device.kind, spec.seeds, spec.repeats)
-        self._spec = spec
+        self._close_case()
+        self._spec = self._loader.find(request.path, request.spec)
         self._stream = f"{self._settings.seed}/{request.seed_index}/{request.spec}/{request.case}"
+        self.open_case = self._case(self._spec, request.case, Exposure.of(request.profile, self._spec.probes))
+        return self.open_case.open_for_timing() if request.for_timing else self.open_case.open()
+
+    def _close_case(self) -> None:
+        """Free the open case, all but what its launches left alive: the next ones may find it."""
+        self._comparison = None
+        if self.open_case is not None:
+            self._left_alive = self.open_case.close()
+            self.open_case = None
+
+    def _case(self, spec: KernelSpec, id_: str, exposure: Exposure) -> OpenCase:
+        """Return a case of which nothing is built."""
         executor = Executor(
             spec,
-            self._loader.find_case(spec, request.case),
+            self._loader.find_case(spec, id_),
             stream=self._stream,
             device=self.device,
             on_progress=self._progress,
             provocation=self._provocation,
-            exposure=Exposure.of(request.profile, spec.probes),
-            survivors=survivors,
+            exposure=exposure,
+            survivors=self._left_alive,
         )
-        self.open_case = OpenCase(executor, repeats=repeats)
-        return self.open_case.open_for_timing() if request.for_timing else self.open_case.open()
+        return OpenCase(executor, repeats=self._settings.effort(self.device.kind, spec.seeds, spec.repeats)[1])
 
     def _try(self, config: Config, *, look: bool) -> Tried:
         opened = self._opened()
