@@ -11,6 +11,7 @@ from msgspec import structs
 
 from pytest_kernelqual.errors import DeviceProcessError, KernelqualError
 from pytest_kernelqual.judge.dead_axes import Launched, dead_axes
+from pytest_kernelqual.judge.reference import disowned, judge_rejected, worst_deviations
 from pytest_kernelqual.judge.verdict import FINAL, REFUSALS, Attempt, case_failures, combine, worth_trying
 from pytest_kernelqual.model.messages import (
     CandidateInfo,
@@ -116,11 +117,27 @@ class CaseSession:
                 tried.append(Attempt(input_set, self._attempt(info, input_set)))
                 if input_set == last or tried[-1].tried.outcome in FINAL:
                     self._finish(info, tried)
-        if self._broken is None:
+        if self._broken is not None and self._broken.outcome == "mismatch":
+            self._hear(self._broken, [info for info in todo if info.id not in self._records])
+        elif self._broken is None:
             for info in todo:
                 if info.id not in self._records:
                     self._finish(info, attempts[info.id])
         return self.record()
+
+    def _hear(self, rejected: Opened, todo: list[CandidateInfo]) -> None:
+        """Try candidates on the input set on which the oracle rejects the fixed launch: which of the two is suspect?"""
+        input_set = next(one for one, opened in self._opened.items() if opened.outcome == "mismatch")
+        heard = []
+        for info in todo:
+            if self._held != input_set and self._ask_open(input_set, ask_oracle=True).outcome != "mismatch":
+                break
+            self._held = input_set
+            heard.append(_counted(self._try(info), "1 of 1"))
+        self._broken = judge_rejected(rejected, heard)
+        self._listener.fixed(self._fixed())
+        for info, tried in zip(todo, heard, strict=False):
+            self._finish(info, [*self._attempts[info.id], Attempt(input_set, disowned(tried))])
 
     def qualify(self, info: CandidateInfo) -> CandidateRecord:
         """Qualify one candidate on every input set, for a hand-written test."""
@@ -197,7 +214,7 @@ class CaseSession:
         if self._held == input_set:
             return True
         self._held = None
-        opened = self._ask_open(input_set)
+        opened = self._ask_open(input_set, ask_oracle=input_set not in self._opened)
         before = self._opened.setdefault(input_set, opened)
         if opened.set_aside:
             return False
@@ -207,13 +224,13 @@ class CaseSession:
             opened = structs.replace(opened, outcome="nondeterministic", reason=reason)
         if opened.outcome != "qualified":
             self._broken = structs.replace(opened, reason=f"{opened.reason}{where}")
-        else:
+        if opened.outcome in ("qualified", "mismatch"):  # the device holds it
             self._held = input_set
         if before is opened or self._broken is not None:
             self._listener.fixed(self._fixed())
         return self._broken is None
 
-    def _ask_open(self, input_set: InputSet) -> Opened:
+    def _ask_open(self, input_set: InputSet, *, ask_oracle: bool) -> Opened:
         known = self._compile_failure(None)
         if known is not None:
             detail = {**known.detail, "phase": "compile"}
@@ -224,6 +241,7 @@ class CaseSession:
             case=self._case.id,
             seed_index=input_set.seed,
             profile=input_set.profile,
+            ask_oracle=ask_oracle,
         )
         try:
             reply = self._device.ask(request, self._limits)
@@ -328,6 +346,7 @@ class CaseSession:
             reason=first.reason,
             config=first.config,
             output=reference.output if reference is not None else None,
+            oracle=worst_deviations(self._opened.values()),
             inputs=_inputs_digest([reference]) if reference is not None else None,
             detail=first.detail,
             launches=sum(opened.launches for opened in self._opened.values()),

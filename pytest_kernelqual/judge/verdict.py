@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from pytest_kernelqual.judge.evidence import strength
+from pytest_kernelqual.judge.reference import suspicion
 from pytest_kernelqual.model.messages import CandidateInfo, Tried
 from pytest_kernelqual.model.outcome import PASSING, Outcome
 from pytest_kernelqual.model.profiles import NORMAL, InputSet
@@ -22,6 +23,7 @@ _SEVERITY: tuple[Outcome, ...] = (
     "out_of_bounds_write",
     "incomplete_write",
     "nondeterministic",
+    "baseline_suspect",
     "mismatch",
     "launch_error",
     "out_of_resources",
@@ -121,7 +123,9 @@ def case_failures(
     if not failures and not any(compared(record) or _proved(record) for record in candidates):
         told = "; ".join(f"{record.id}: {record.outcome}: {record.reason}" for record in candidates[:3])
         failures.append(f"nothing was compared with the fixed launch ({told or 'no candidates'})")
-    return failures
+    # An oracle has cleared the fixed launch.
+    hint = suspicion(candidates) if failures and not fixed.oracle else ""
+    return [*failures, hint] if hint else failures
 
 
 def compared(record: CandidateRecord) -> bool:

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 from pytest_kernelqual.model.config import Scalar
 from pytest_kernelqual.model.outcome import Evidence, Outcome, Phase
-from pytest_kernelqual.model.record import Environment
+from pytest_kernelqual.model.record import Deviation, Environment
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.model.values import encodable
 
@@ -39,6 +39,8 @@ class Open(Struct, frozen=True, tag=True, kw_only=True):
     """A profile or a layout probe."""
     for_timing: bool = False
     """Run the fixed launch once and digest nothing: what is needed to time, and no baseline."""
+    ask_oracle: bool = True
+    """False where the oracle was asked about this input set before."""
 
 
 class Try(Struct, frozen=True, tag=True, kw_only=True):
@@ -166,13 +168,17 @@ class InputInfo(Struct, frozen=True, kw_only=True):
 
 
 class Opened(Struct, frozen=True, tag=True, kw_only=True):
-    """The fixed launch of the case on one seed; unless `qualified`, nothing can be compared with it."""
+    """The fixed launch of the case on one seed; unless `qualified`, nothing can be compared with it.
+
+    `mismatch`: it differs from the oracle, and candidates can be tried in order to tell which of the two is suspect.
+    """
 
     outcome: Outcome
     reason: str = ""
     config: dict[str, Scalar] = field(default_factory=dict)
     output: str | None = None
     inputs: list[InputInfo] = field(default_factory=list)
+    oracle: list[Deviation] = field(default_factory=list)
     detail: dict[str, Any] = field(default_factory=dict)
     launches: int = 0
     provocation: list[str] = field(default_factory=list)
@@ -200,6 +206,8 @@ class Tried(Struct, frozen=True, tag=True, kw_only=True):
     """Digest of what it launches; empty where that was not asked for or is not known."""
     same_program_as: str | None = None
     """Id of the candidate whose attempt on this input set stands for this one."""
+    within_oracle: bool | None = None
+    """It agrees with the oracle; only told where the fixed launch does not."""
     fatal: bool = False
 
 

@@ -6,6 +6,7 @@ Outcome = Literal[
     "qualified",
     "within_tolerance",
     "mismatch",
+    "baseline_suspect",
     "nondeterministic",
     "incomplete_write",
     "out_of_bounds_write",
@@ -29,4 +30,4 @@ Evidence = Literal["interpreted", "within_tolerance", "identical_bytes", "identi
 EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
 
 # What the tool was doing when a launch ended; a compile that is too slow is recorded, a run that hangs fails.
-Phase = Literal["inputs", "compile", "run", "compare"]
+Phase = Literal["inputs", "compile", "run", "compare", "oracle"]

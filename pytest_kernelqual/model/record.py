@@ -48,6 +48,27 @@ class Mismatch(Struct, frozen=True, kw_only=True):
     """Differing elements that are not within the spec's tolerance; None where it declares none."""
 
 
+class Deviation(Struct, frozen=True, kw_only=True):
+    """How far one output of the fixed launch is from the oracle's reference."""
+
+    output: str
+    elements: int
+    beyond: int
+    """Elements that are not within the oracle's tolerance."""
+    worst_index: tuple[int, ...] | None = None
+    """Index of the element that is furthest off, among those beyond where there are any."""
+    expected: str | None = None
+    """That element of the reference, as text."""
+    actual: str | None = None
+    """The same element of the fixed launch, as text."""
+    max_absolute: float | None = None
+    """Largest absolute difference over elements finite in both."""
+    max_relative: float | None = None
+    """Largest absolute difference divided by the absolute reference, over nonzero references."""
+    max_ulp: int | None = None
+    """Largest distance from the rounded reference in units in the last place of the output; floating types only."""
+
+
 class CandidateRecord(Struct, frozen=True, kw_only=True):
     """The outcome of one candidate of one case."""
 
@@ -169,6 +190,8 @@ class FixedRecord(Struct, frozen=True, kw_only=True):
     """What production launched: values of the meta-parameters and launch options that are known."""
     output: str | None = None
     """`sha256:` digest of the output bytes, shapes, dtypes and strides for the first seed."""
+    oracle: list[Deviation] = field(default_factory=list)
+    """How far the output is from the spec's oracle: for each output that it judges, the worst of all input sets."""
     inputs: str | None = None
     """`sha256:` digest of the inputs that gave `output`."""
     detail: dict[str, Any] = field(default_factory=dict)

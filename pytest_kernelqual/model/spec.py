@@ -26,6 +26,7 @@ _LONGEST_S = 7 * 24 * 3600.0
 
 Builder = Callable[..., Any]
 Exclude = Callable[[Config, Case], bool | str]
+Oracle = Callable[[Case, Mapping[str, Any]], Any]
 
 
 class Seeded(Protocol):
@@ -98,6 +99,8 @@ class KernelSpec:
     compile_timeout_s: float | None = None
     tolerance_pct: float | None = None
     tolerance: Tolerance | None = None
+    oracle: Oracle | None = None
+    oracle_tolerance: Tolerance | None = None
     error: str | None = field(default=None, compare=False)
 
     @property
@@ -119,6 +122,7 @@ _PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _OPTIONS = {
     "kernel", "candidates", "cases", "key", "fixed", "grid", "grid_independent", "exclude", "screen", "marks",
     "seeds", "repeats", "profiles", "probes", "run_timeout_s", "compile_timeout_s", "tolerance_pct", "tolerance",
+    "oracle", "oracle_tolerance",
 }  # fmt: skip
 
 
@@ -144,6 +148,8 @@ def kernel_spec(bare: Builder | None = None, /, **options: Any) -> Callable[[Bui
             probes: Other layouts of the inputs, and cases of other sizes, as names or as a dict of what they are about.
             run_timeout_s, compile_timeout_s: Limits in seconds, instead of the settings of the run.
             tolerance_pct: How much slower than the fixed launch a committed config may be, in percent.
+            oracle: `(case, inputs)`, an independent reference of the outputs from the inputs as the builder made them.
+            oracle_tolerance: A `Tolerance` for the fixed launch against the oracle.
             tolerance: A `Tolerance` for candidates whose order of arithmetic may change: `within_tolerance`.
     """
 
@@ -316,7 +322,7 @@ def duplicate_problem(candidates: Sequence[Config]) -> str | None:
 
 
 def _options_problem(options: dict[str, Any]) -> str | None:
-    return _numbers_problem(options) or _kinds_problem(options)
+    return _numbers_problem(options) or _kinds_problem(options) or _tolerances_problem(options)
 
 
 def _numbers_problem(options: dict[str, Any]) -> str | None:
@@ -336,14 +342,9 @@ def _numbers_problem(options: dict[str, Any]) -> str | None:
 
 
 def _kinds_problem(options: dict[str, Any]) -> str | None:
-    for name in ("grid", "exclude"):
+    for name in ("grid", "exclude", "oracle"):
         if options.get(name) is not None and not callable(options[name]):
             return f"{name}={shown(options[name])} must be callable"
-    tolerance = options.get("tolerance")
-    if tolerance is not None and not isinstance(tolerance, Tolerance):
-        return f"tolerance={shown(tolerance)} must be a Tolerance(rtol=..., atol=..., ulp=...)"
-    if tolerance is not None and (problem := tolerance.problem()):
-        return f"tolerance: {problem}"
     screen = options.get("screen", False)
     if not isinstance(screen, bool | str) or (isinstance(screen, str) and not _is_reason(screen)):
         return f"screen={shown(screen)} must be True, False or the reason as a string"
@@ -352,6 +353,18 @@ def _kinds_problem(options: dict[str, Any]) -> str | None:
         if not isinstance(value, str) and not (_is_sequence(value) and all(isinstance(item, str) for item in value)):
             return f"{name}={shown(value)} must be a tuple of names"
     return profiles_problem(_names(options.get("profiles") or ()), of_spec=True)
+
+
+def _tolerances_problem(options: dict[str, Any]) -> str | None:
+    for name in ("tolerance", "oracle_tolerance"):
+        value = options.get(name)
+        if value is not None and not isinstance(value, Tolerance):
+            return f"{name}={shown(value)} must be a Tolerance(rtol=..., atol=..., ulp=...)"
+        if value is not None and (problem := value.problem()):
+            return f"{name}: {problem}"
+    if options.get("oracle_tolerance") is not None and options.get("oracle") is None:
+        return "oracle_tolerance= needs oracle=; for candidates against the fixed launch, write tolerance="
+    return None
 
 
 def _is_reason(text: str) -> bool:

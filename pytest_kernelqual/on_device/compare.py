@@ -21,9 +21,7 @@ _BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 def same(expected: list[Output], actual: list[Output]) -> bool:
     """Tell whether names, shapes, dtypes, strides and bytes are equal; waits once for a device."""
-    if len(expected) != len(actual) or any(
-        _form(left) != _form(right) for left, right in zip(expected, actual, strict=True)
-    ):
+    if forms(expected) != forms(actual):
         return False
     return _equal([(left.tensor, right.tensor) for left, right in zip(expected, actual, strict=True)])
 
@@ -114,6 +112,11 @@ def written_outside(expected: list[Output], actual: list[Output], pattern: int) 
         if places.numel():
             return {"output": name, "count": len(places), "first_byte": int(places[0].item())}
     return None
+
+
+def forms(outputs: list[Output]) -> list[tuple[Any, ...]]:
+    """Return names, shapes, dtypes and strides."""
+    return [_form(output) for output in outputs]
 
 
 def _form(output: Output) -> tuple[Any, ...]:

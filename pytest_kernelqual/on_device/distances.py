@@ -61,12 +61,12 @@ def nothing_finite(outputs: list[Output]) -> bool:
     """Tell whether there are elements and each of them is infinite or NaN; what is no float is finite."""
     elements = 0
     for output in outputs:
-        dtype = _dtype(output)
+        dtype = dtype_of(output)
         elements += output.tensor.numel()
         if output.tensor.numel() and (
             dtype is None
-            or not _is_float(dtype)
-            or any(bool(_Part.of(part, dtype).finite.any().item()) for part in chunks(output))
+            or not is_float(dtype)
+            or any(bool(Part.of(part, dtype).finite.any().item()) for part in chunks(output))
         ):
             return False
     return elements > 0
@@ -74,21 +74,21 @@ def nothing_finite(outputs: list[Output]) -> bool:
 
 def value_mismatch(expected: Output, actual: Output, tolerance: Tolerance | None = None) -> Mismatch:
     """Return how two outputs of equal shape and dtype differ; some of their bytes do."""
-    dtype = _dtype(expected)
+    dtype = dtype_of(expected)
     if dtype is None:
         return Mismatch(
             output=expected.name,
             elements=1,
             differing=1,
             first_index=(),
-            expected=_as_text(expected),
-            actual=_as_text(actual),
+            expected=as_text(expected),
+            actual=as_text(actual),
             beyond_tolerance=None if tolerance is None else 1,
         )
     tally = _Tally(tolerance)
     start = 0
     for left, right in zip(chunks(expected), chunks(actual), strict=True):
-        _add(tally, _Part.of(left, dtype), _Part.of(right.to(left.device), dtype), start)
+        _add(tally, Part.of(left, dtype), Part.of(right.to(left.device), dtype), start)
         start += left.numel() // dtype.itemsize
     elements = math.prod(expected.shape)
     first = tally.first or 0
@@ -97,8 +97,8 @@ def value_mismatch(expected: Output, actual: Output, tolerance: Tolerance | None
         elements=elements,
         differing=tally.differing,
         first_index=index_of(first, expected.shape),
-        expected=_as_text(expected, first),
-        actual=_as_text(actual, first),
+        expected=as_text(expected, first),
+        actual=as_text(actual, first),
         max_absolute=tally.max_absolute,
         max_relative=tally.max_relative,
         max_ulp=tally.max_ulp,
@@ -110,7 +110,7 @@ def value_mismatch(expected: Output, actual: Output, tolerance: Tolerance | None
 
 
 def _diagnosis(tally: _Tally, dtype: torch.dtype, elements: int) -> Diagnosis:
-    if not _is_float(dtype):
+    if not is_float(dtype):
         return "structural"
     if tally.all_cosmetic:
         return "nan_payload" if tally.any_nan_payload else "sign_of_zero"
@@ -123,7 +123,7 @@ def _diagnosis(tally: _Tally, dtype: torch.dtype, elements: int) -> Diagnosis:
 
 
 @dataclass
-class _Part:
+class Part:
     """Some elements: their bits as (element, real and imaginary), their values, and which are finite."""
 
     dtype: torch.dtype
@@ -132,25 +132,27 @@ class _Part:
     finite: Tensor
 
     @classmethod
-    def of(cls, data: Tensor, dtype: torch.dtype) -> "_Part":
+    def of(cls, data: Tensor, dtype: torch.dtype) -> "Part":
+        """Read elements from their bytes."""
         real = _real(dtype)
         bits = data.view(_BITS[real.itemsize]).view(-1, dtype.itemsize // real.itemsize)
-        if not _is_float(dtype):
+        if not is_float(dtype):
             values = _integers(bits, dtype)
             return cls(dtype, bits, values, torch.ones(len(bits), dtype=torch.bool, device=data.device))
         floats = data.view(real).view(bits.shape)
         values = (floats.to(torch.float32) if real.itemsize == 1 else floats).to(torch.float64)
         return cls(dtype, bits, values, values.isfinite().all(dim=1))
 
-    def at(self, places: Tensor) -> "_Part":
-        return _Part(self.dtype, self.bits[places], self.values[places], self.finite[places])
+    def at(self, places: Tensor) -> "Part":
+        """Return the elements at some places."""
+        return Part(self.dtype, self.bits[places], self.values[places], self.finite[places])
 
 
-def _add(tally: _Tally, left: _Part, right: _Part, start: int) -> None:
+def _add(tally: _Tally, left: Part, right: Part, start: int) -> None:
     """Count the differences of some elements, of which the first is element `start`."""
     tally.nonfinite_expected += int((~left.finite).sum().item())
     tally.nonfinite_actual += int((~right.finite).sum().item())
-    if _is_float(left.dtype):
+    if is_float(left.dtype):
         tally.magnitude += float(left.values[left.finite].abs().mean(dim=1).sum().item())
     places = left.bits.ne(right.bits).any(dim=1).nonzero().flatten()
     if not places.numel():
@@ -160,7 +162,7 @@ def _add(tally: _Tally, left: _Part, right: _Part, start: int) -> None:
     left, right = left.at(places), right.at(places)
     both_finite = left.finite & right.finite
     tally.all_finite &= bool(both_finite.all().item())
-    if _is_float(left.dtype):
+    if is_float(left.dtype):
         differ = left.bits.ne(right.bits)
         nan = left.values.isnan() & right.values.isnan()
         zero = left.values.eq(0) & right.values.eq(0)
@@ -171,34 +173,35 @@ def _add(tally: _Tally, left: _Part, right: _Part, start: int) -> None:
         _add_distances(tally, left.at(finite), right.at(finite))
 
 
-def _add_distances(tally: _Tally, left: _Part, right: _Part) -> None:
+def _add_distances(tally: _Tally, left: Part, right: Part) -> None:
     absolute, magnitude = _absolute(left, right)
     tally.max_absolute = _larger(tally.max_absolute, absolute)
     nonzero = magnitude > 0
     tally.max_relative = _larger(tally.max_relative, absolute[nonzero] / magnitude[nonzero])
-    if not _is_float(left.dtype):
+    if not is_float(left.dtype):
         return
-    ulps = _ulps(left, right)
-    tally.max_ulp = max(tally.max_ulp or 0, int(ulps.max().item()) - _SIGN[8])
+    ulps = ulps_between(left, right)
+    tally.max_ulp = max(tally.max_ulp or 0, largest_ulp(ulps))
     if tally.tolerance is not None:
-        tally.within += int(_within(tally.tolerance, left, right, absolute, magnitude, ulps).sum().item())
+        within = near(tally.tolerance, absolute, magnitude, ulps) & ~_zeros_of_two_signs(left, right)
+        tally.within += int(within.sum().item())
     few = _SIGN[8] + _ROUNDING_ULPS[_real(left.dtype).itemsize]
     tally.max_far = _larger(tally.max_far, absolute[ulps > few]) or 0.0
 
 
-def _within(
-    tolerance: Tolerance, left: _Part, right: _Part, absolute: Tensor, magnitude: Tensor, ulps: Tensor
-) -> Tensor:
-    """Tell of each element, finite on both sides, whether it is within; zeros of different sign never are."""
-    zeros = left.bits.ne(right.bits) & left.values.eq(0) & right.values.eq(0)
-    near = (absolute <= tolerance.atol + tolerance.rtol * magnitude) | (ulps <= _SIGN[8] + tolerance.ulp)
-    return near & ~zeros.any(dim=1)
+def near(tolerance: Tolerance, absolute: Tensor, magnitude: Tensor, ulps: Tensor) -> Tensor:
+    """Tell of each element, finite on both sides, whether it is within the tolerance; `ulps` of `ulps_between`."""
+    return (absolute <= tolerance.atol + tolerance.rtol * magnitude) | (ulps <= _SIGN[8] + tolerance.ulp)
 
 
-def _absolute(left: _Part, right: _Part) -> tuple[Tensor, Tensor]:
+def _zeros_of_two_signs(left: Part, right: Part) -> Tensor:
+    return (left.bits.ne(right.bits) & left.values.eq(0) & right.values.eq(0)).any(dim=1)
+
+
+def _absolute(left: Part, right: Part) -> tuple[Tensor, Tensor]:
     """Return the absolute difference and the absolute expected value of each element, float64."""
-    if _is_float(left.dtype):
-        return _length(left.values - right.values), _length(left.values)
+    if is_float(left.dtype):
+        return length(left.values - right.values), length(left.values)
     # In two halves: float64 does not hold every integer of 64 bits, but does hold the difference of halves.
     (high, low), (other_high, other_low) = _halves(left.values), _halves(right.values)
     if left.dtype == torch.uint64:
@@ -208,10 +211,10 @@ def _absolute(left: _Part, right: _Part) -> tuple[Tensor, Tensor]:
     return difference.abs().flatten(), magnitude.abs().flatten()
 
 
-def _length(parts: Tensor) -> Tensor:
+def length(parts: Tensor) -> Tensor:
     """Return the absolute value of numbers given as (element, part); the largest float where it is larger still."""
-    length = torch.hypot(*parts.unbind(1)) if parts.shape[1] == 2 else parts.abs().flatten()  # noqa: PLR2004 - complex
-    return length.clamp(max=_LARGEST)
+    found = torch.hypot(*parts.unbind(1)) if parts.shape[1] == 2 else parts.abs().flatten()  # noqa: PLR2004 - complex
+    return found.clamp(max=_LARGEST)
 
 
 def _halves(values: Tensor) -> tuple[Tensor, Tensor]:
@@ -219,13 +222,18 @@ def _halves(values: Tensor) -> tuple[Tensor, Tensor]:
     return values >> 32, values & 0xFFFFFFFF
 
 
-def _ulps(left: _Part, right: _Part) -> Tensor:
+def ulps_between(left: Part, right: Part) -> Tensor:
     """Return how many representable values lie between, less 2**63: an int64 that orders like the unsigned distance."""
     keys, others = _ordered(left), _ordered(right)
     return (torch.where(keys >= others, keys - others, others - keys) ^ _SIGN[8]).amax(dim=1)
 
 
-def _ordered(part: _Part) -> Tensor:
+def largest_ulp(ulps: Tensor) -> int:
+    """Return the largest of distances that `ulps_between` gave."""
+    return int(ulps.max().item()) - _SIGN[8]
+
+
+def _ordered(part: Part) -> Tensor:
     """Number the finite values of a type in their order, both zeros 0."""
     bits = part.bits.to(torch.int64)
     if part.dtype == torch.float8_e8m0fnu:
@@ -245,7 +253,7 @@ def _larger(known: float | None, values: Tensor) -> float | None:
     return max(known or 0.0, float(values.clamp(max=_LARGEST).max().item())) if values.numel() else known
 
 
-def _dtype(output: Output) -> torch.dtype | None:
+def dtype_of(output: Output) -> torch.dtype | None:
     """Return the dtype of the elements, an unsigned integer for one without arithmetic; None for text."""
     if output.dtype.startswith("Python "):
         return _PYTHON_NUMBERS.get(output.dtype)
@@ -253,7 +261,8 @@ def _dtype(output: Output) -> torch.dtype | None:
     return dtype if dtype in _NUMBERS else _UNSIGNED[dtype.itemsize]
 
 
-def _is_float(dtype: torch.dtype) -> bool:
+def is_float(dtype: torch.dtype) -> bool:
+    """Tell whether a dtype is of floating type, complex ones included."""
     return dtype.is_floating_point or dtype.is_complex
 
 
@@ -277,14 +286,14 @@ def index_of(position: int, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(index))
 
 
-def _as_text(output: Output, position: int = 0) -> str:
+def as_text(output: Output, position: int = 0) -> str:
     """Show an element; a float with its bits, which tell NaNs and zeros apart."""
-    dtype = _dtype(output)
+    dtype = dtype_of(output)
     if dtype is None:
         return repr(bytes(output.tensor.tolist()).decode(errors="replace"))[:_LONGEST_TEXT]
-    part = _Part.of(output.tensor[position * dtype.itemsize : (position + 1) * dtype.itemsize], dtype)
+    part = Part.of(output.tensor[position * dtype.itemsize : (position + 1) * dtype.itemsize], dtype)
     values, bits = part.values[0].tolist(), part.bits[0].tolist()
-    if not _is_float(dtype):
+    if not is_float(dtype):
         value = values[0] & 0xFFFFFFFFFFFFFFFF if dtype == torch.uint64 else values[0]
         return f"{bool(value)} (0x{value:02x})" if dtype == torch.bool else str(value)
     size = _real(dtype).itemsize

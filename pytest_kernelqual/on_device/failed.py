@@ -11,6 +11,9 @@ from pytest_kernelqual.on_device.environment import Device
 from pytest_kernelqual.on_device.loader import user_traceback
 from pytest_kernelqual.on_device.wording import first_line
 
+# Phases in which no kernel under test runs, and whose code then does.
+_USERS_OWN: dict[Phase, str] = {"inputs": "builder", "oracle": "oracle"}
+
 
 class LaunchFailed(Exception):  # noqa: N818 - carries an outcome, is no error of ours
     """A launch that ended otherwise than well."""
@@ -52,8 +55,10 @@ def _named(error: Exception, phase: Phase, device: Device) -> LaunchFailed:
     told = classify(error, phase)
     if isinstance(error, torch.OutOfMemoryError):
         device.release_memory()
-    if phase == "inputs" and (told is None or told[0] != "not_run"):
-        return LaunchFailed("not_run", f"the builder raised {type(error).__name__}: {first_line(error)}", traceback)
+    if phase in _USERS_OWN and (told is None or told[0] != "not_run"):
+        return LaunchFailed(
+            "not_run", f"the {_USERS_OWN[phase]} raised {type(error).__name__}: {first_line(error)}", traceback
+        )
     if told is not None:
         return LaunchFailed(told[0], told[1], told[2], fatal=told[0] == "fault")
     return LaunchFailed("launch_error", f"the launch raised {type(error).__name__}: {first_line(error)}", traceback)

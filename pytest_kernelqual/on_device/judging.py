@@ -11,6 +11,7 @@ from pytest_kernelqual.on_device.compare import mismatches, same, unwritten, wri
 from pytest_kernelqual.on_device.executor import Run
 from pytest_kernelqual.on_device.failed import LaunchFailed
 from pytest_kernelqual.on_device.memory import PATTERN_A, PATTERN_B
+from pytest_kernelqual.on_device.outputs import digest
 from pytest_kernelqual.on_device.provocation import NOISE
 from pytest_kernelqual.on_device.wording import in_words, mismatch_in_words
 
@@ -88,7 +89,10 @@ def judge_runs(runs: list[Run], fixed: Run, leaks: Callable[[], bool], tolerance
     if outcome == "qualified":
         return Judged(outcome, reason, {})
     reason = "; ".join(filter(None, [reason, *(mismatch_in_words(item) for item in found[:1])]))
-    return Judged(outcome, reason, {"mismatches": found, "launches_differing": len(equal) - sum(equal)})
+    detail = {"mismatches": found, "launches_differing": len(equal) - sum(equal)}
+    if outcome == "mismatch":
+        detail["output"] = digest(runs[0].outputs)  # tells which candidates agree with each other
+    return Judged(outcome, reason, detail)
 
 
 def _check_outside(found: dict[str, Any] | None) -> None:

@@ -9,7 +9,8 @@ from pytest_kernelqual.launch import Launches, Program
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import Opened, OutputBytes, Tried
 from pytest_kernelqual.model.outcome import PASSING, Evidence, Outcome
-from pytest_kernelqual.on_device.compare import same
+from pytest_kernelqual.model.record import Deviation
+from pytest_kernelqual.on_device.compare import forms, same
 from pytest_kernelqual.on_device.distances import nothing_finite
 from pytest_kernelqual.on_device.executor import Executor, Run
 from pytest_kernelqual.on_device.failed import LaunchFailed
@@ -17,9 +18,10 @@ from pytest_kernelqual.on_device.guards import Buffer
 from pytest_kernelqual.on_device.judging import compared, judge_fixed_runs, judge_runs, told_provocation
 from pytest_kernelqual.on_device.layouts import PLAIN
 from pytest_kernelqual.on_device.memory import PATTERN_A, PATTERN_B
+from pytest_kernelqual.on_device.oracle import References, consult, deviations
 from pytest_kernelqual.on_device.outputs import digest, to_messages
 from pytest_kernelqual.on_device.programs import Programs, same_configs
-from pytest_kernelqual.on_device.wording import first_line
+from pytest_kernelqual.on_device.wording import deviation_in_words, first_line
 
 
 class OpenCase:
@@ -40,8 +42,10 @@ class OpenCase:
         self._repeats = repeats
         self._exposing = executor.exposure != PLAIN
         self._fixed: Run | None = None
+        self._references: References | None = None
+        """What the oracle says, where the fixed launch says otherwise."""
 
-    def open(self) -> Opened:
+    def open(self, *, ask_oracle: bool = True) -> Opened:
         """Build the inputs, run the fixed launch twice or three times and judge it."""
         executor = self.executor
         try:
@@ -60,9 +64,14 @@ class OpenCase:
                 launches = executor.launched
                 if outcome == "qualified":
                     executor.settle(lambda: self._gives_again(first))
+                found = self._from_oracle(first) if outcome == "qualified" and ask_oracle else []
+                if any(item.beyond for item in found):
+                    told = deviation_in_words(found, self.spec.oracle_tolerance)
+                    outcome, reason = "mismatch", f"differs from the oracle: {told}"
                 return Opened(
                     outcome=outcome,
                     reason=reason,
+                    oracle=found,
                     config=first.launches[0].config if first.launches else {},
                     output=digest(first.outputs),
                     inputs=executor.inputs.descriptions(),
@@ -177,6 +186,25 @@ class OpenCase:
         self.executor.mutated = run.changed
         return run
 
+    def _from_oracle(self, fixed: Run) -> list[Deviation]:
+        """Ask the oracle how far the fixed launch is off; its references are kept only where that is too far."""
+        spec, executor = self.spec, self.executor
+        if spec.oracle is None or self._exposing:  # its tolerance is for values as the builder asks for them
+            return []
+        executor.enter("oracle")
+        references = consult(spec.oracle, self.case, executor.inputs.tensors, fixed.outputs)
+        found = deviations(fixed.outputs, references, spec.oracle_tolerance)
+        if any(item.beyond for item in found):
+            self._references = references
+        return found
+
+    def _within_oracle(self, run: Run, fixed: Run) -> bool | None:
+        if self._references is None:
+            return None
+        if forms(run.outputs) != forms(fixed.outputs):
+            return False
+        return not any(item.beyond for item in deviations(run.outputs, self._references, self.spec.oracle_tolerance))
+
     def _gives_again(self, first: Run) -> bool:
         """Tell whether the fixed launch gives the same bytes again; one that fails does not."""
         try:
@@ -222,6 +250,7 @@ class OpenCase:
             # The interpreter does not know.
             same_as_fixed=not self.device.interpreted and same_configs(launches, fixed.launches),
             program=program.digest if program is not None else "",
+            within_oracle=self._within_oracle(runs[0], fixed),
         )
 
     def _evidence(self, outcome: Outcome, program: Program | None) -> Evidence | None:

@@ -117,7 +117,9 @@ class Server:
         self._spec = self._loader.find(request.path, request.spec)
         self._stream = f"{self._settings.seed}/{request.seed_index}/{request.spec}/{request.case}"
         self.open_case = self._case(self._spec, request.case, Exposure.of(request.profile, self._spec.probes))
-        return self.open_case.open_for_timing() if request.for_timing else self.open_case.open()
+        if request.for_timing:
+            return self.open_case.open_for_timing()
+        return self.open_case.open(ask_oracle=request.ask_oracle)
 
     def _close_case(self) -> None:
         """Free the open case, all but what its launches left alive: the next ones may find it."""

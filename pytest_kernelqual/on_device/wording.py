@@ -1,8 +1,10 @@
 """What was found, in the words of a reason."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from pytest_kernelqual.model.record import Mismatch
+from pytest_kernelqual.model.record import Deviation, Mismatch
+from pytest_kernelqual.model.tolerance import Tolerance
 from pytest_kernelqual.model.values import said
 
 
@@ -29,6 +31,19 @@ def mismatch_in_words(found: Mismatch) -> str:
         f"first at {tuple(found.first_index or ())}: "
         f"expected {found.expected}, got {found.actual} ({', '.join([*size, found.diagnosis])})"
     )
+
+
+def deviation_in_words(found: Sequence[Deviation], tolerance: Tolerance | None) -> str:
+    """Return how the fixed launch differs from the oracle, on one line: of the first output that does."""
+    item = next(item for item in found if item.beyond)
+    beyond = f"beyond {tolerance}" if tolerance is not None else "not the reference as rounded"
+    size = [f"max |difference| {item.max_absolute:.3g}"] if item.max_absolute is not None else []
+    size += [f"max {item.max_ulp} ULP"] if item.max_ulp is not None else []
+    told = (
+        f"{item.output}: {item.beyond} of {item.elements} elements {beyond}, worst at {item.worst_index}: "
+        f"oracle {item.expected}, got {item.actual}"
+    )
+    return ", ".join([told, *size])
 
 
 def first_line(error: BaseException) -> str:
