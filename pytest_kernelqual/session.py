@@ -278,13 +278,15 @@ class CaseSession:
         return _counted(first, f"{outcomes.count(first.outcome)} of {len(outcomes)}")
 
     def _worth_a_look(self, info: CandidateInfo) -> bool:
-        """Tell whether to ask what a candidate launches: not where an input set showed a program of its own."""
+        """Tell whether to ask what a candidate launches: not where that can prove no more than is lost already."""
         attempts = self._attempts[info.id]
         if not attempts:
             return True
         first = attempts[0].tried
         programs = [of[0].tried.program for of in self._attempts.values() if of and of[0].tried.program]
-        return first.evidence == "identical_binary" or programs.count(first.program) > 1
+        return (
+            attempts[-1].tried.evidence in ("identical_binary", "identical_order") or programs.count(first.program) > 1
+        )
 
     def _try(self, info: CandidateInfo, *, look: bool = False) -> Tried:
         known = self._compile_failure(info.id)
@@ -349,6 +351,9 @@ class CaseSession:
             oracle=worst_deviations(self._opened.values()),
             inputs=_inputs_digest([reference]) if reference is not None else None,
             detail=first.detail,
+            order=next(
+                (one.tried.fixed_order for of in self._attempts.values() for one in of if one.tried.fixed_order), ""
+            ),
             launches=sum(opened.launches for opened in self._opened.values()),
             provocation=first.provocation,
         )

@@ -30,11 +30,17 @@ def _added(x: torch.Tensor, y: torch.Tensor, n: int, *_unused: Any) -> None:
     y[:n] += x[:n]
 
 
+def _summed(x: torch.Tensor, y: torch.Tensor, n: int, *_unused: Any) -> None:
+    y[0] = x[:n].sum()
+
+
 _COMPUTED: dict[str, Callable[..., None]] = {
     "scaled": _scaled,
     "_scaled": _scaled,
     "limited_scaled": _scaled,
     "added": _added,
+    "summed": _summed,
+    "counted_up": _summed,
     "_accumulated": _added,
     "multiplied_and_added": lambda x, y, n, factor: _scaled(x, y, n, factor + 1),
 }

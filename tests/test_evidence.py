@@ -16,9 +16,10 @@ from scenarios import Ran, run_pytest
 
 from pytest_kernelqual.judge.dead_axes import Launched, dead_axes
 from pytest_kernelqual.judge.evidence import EvidenceFacts, grade, strength, weakest
-from pytest_kernelqual.judge.verdict import case_failures, combine, compared
+from pytest_kernelqual.judge.verdict import Attempt, case_failures, combine, compared
 from pytest_kernelqual.model.messages import CandidateInfo, Tried
 from pytest_kernelqual.model.outcome import EVIDENCE
+from pytest_kernelqual.model.profiles import FIRST
 from pytest_kernelqual.model.record import CandidateRecord, FixedRecord
 
 TESTS = Path(__file__).parent
@@ -34,7 +35,13 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     for path in SUITE.glob("*.py"):
         shutil.copy(path, folder)
     environment = {"PYTHONPATH": f"{TESTS}", "TRITON_CACHE_DIR": str(folder / "triton")}
-    options = ["--kernelqual-device=cuda", "--kernelqual-seeds=2", "--kernelqual-repeats=2", "--junitxml=junit.xml"]
+    options = [
+        "--kernelqual-device=cuda",
+        "--kernelqual-seeds=2",
+        "--kernelqual-repeats=2",
+        "--kernelqual-profiles=none",
+        "--junitxml=junit.xml",
+    ]
     return run_pytest(
         folder, "-p", "pretended_run", "--kernelqual", *options, ".", kernelqual=False, environment=environment
     )
@@ -43,10 +50,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
 @pytest.fixture(scope="module")
 def suite() -> dict[str, Any]:
     """Give what the suite expects."""
-    told = "import qual_traps, json; print(json.dumps([qual_traps.EXPECTED, qual_traps.DEAD]))"
+    told = "import qual_traps as q, json; print(json.dumps([q.EXPECTED, q.DEAD, q.FRAGILE]))"
     found = subprocess.run([sys.executable, "-c", told], cwd=SUITE, check=True, capture_output=True, text=True).stdout
-    expected, dead = json.loads(found)
-    return {"expected": expected, "dead": dead}
+    return dict(zip(("expected", "dead", "fragile"), json.loads(found), strict=True))
 
 
 def records(ran: Ran) -> dict[str, dict[str, dict[str, Any]]]:
@@ -79,6 +85,32 @@ def test_every_candidate_is_graded_as_it_deserves(ran: Ran, suite: dict[str, Any
     assert wrong == {}
 
 
+def test_fragile_candidates_say_why(ran: Ran, suite: dict[str, Any]) -> None:
+    """Equal bytes in another order, or in one that is unknown: in the report, and in the summary by kernel."""
+    found = records(ran)
+    for spec, of_spec in suite["fragile"].items():
+        told = {
+            id_: record["fragile"] for id_, record in found[spec].items() if record["evidence"] == "identical_bytes"
+        }
+        assert told == of_spec
+    everyone = [record for of_spec in found.values() for record in of_spec.values()]
+    assert all((record["evidence"] == "identical_bytes") == bool(record["fragile"]) for record in everyone)
+    assert all(record["order"] for record in everyone if record["evidence"] == "identical_order")
+    assert "fragile: equal bytes, and another arithmetic order or an unknown one\n" in ran.output
+    assert "  sums: num_warps=8: tt.reduce axis 0: elements per thread 8 -> 4, warps along" in ran.output
+
+
+def test_order_of_the_fixed_launch_is_told(ran: Ran) -> None:
+    """Equal to that of a candidate that has its order, and other than that of one that has not."""
+    for kernel in ran.report["kernels"]:
+        if kernel["kernel"] in {"limited", "sums"}:
+            (case,) = kernel["cases"]
+            orders = {record["evidence"]: record["order"] for record in case["candidates"]}
+            assert case["fixed"]["order"]
+            assert orders.get("identical_order", case["fixed"]["order"]) == case["fixed"]["order"]
+            assert orders.get("identical_bytes") != case["fixed"]["order"]
+
+
 def test_what_was_not_run_says_so(ran: Ran) -> None:
     """Its own program on both input sets: no launches, a reason, and the resources of the fixed launch."""
     of_stages = records(ran)["stages"]
@@ -105,14 +137,14 @@ def test_counts_of_evidence_agree_everywhere(ran: Ran) -> None:
     told = [record for of_spec in records(ran).values() for record in of_spec.values()]
     counts = {
         name: sum(record["evidence"] == name and not record["same_as_fixed"] for record in told)
-        for name in ("identical_binary", "identical_bytes")
+        for name in ("identical_binary", "identical_order", "identical_bytes")
     }
     assert any(record["same_as_fixed"] for record in told)
-    assert min(counts.values()) > 5
+    assert min(counts.values()) > 2
     controls = ran.report["controls"]
     assert controls["evidence"] == counts
     assert controls["compared"] < sum(controls["outcomes"].values())
-    line = f"evidence: {counts['identical_binary']} identical_binary, {counts['identical_bytes']} identical_bytes\n"
+    line = f"evidence: {', '.join(f'{count} {name}' for name, count in counts.items())}\n"
     assert line in ran.output
     again = subprocess.run(
         [sys.executable, "-m", "pytest_kernelqual", "summary", "qualified-configurations.json"],
@@ -127,7 +159,7 @@ def test_counts_of_evidence_agree_everywhere(ran: Ran) -> None:
 
 # Laws of grading.
 
-facts = st.builds(EvidenceFacts, interpreted=st.booleans(), same_program=st.booleans())
+facts = st.builds(EvidenceFacts, interpreted=st.booleans(), same_program=st.booleans(), same_order=st.booleans())
 evidence = st.sampled_from([None, *EVIDENCE])
 
 
@@ -140,6 +172,7 @@ def test_grades_from_the_weakest_on() -> None:
 def test_more_known_never_proves_less(known: EvidenceFacts) -> None:
     """And the interpreter proves nothing of a device's bytes, whatever else is known."""
     assert strength(grade(known)) <= strength(grade(known._replace(same_program=True)))
+    assert strength(grade(known)) <= strength(grade(known._replace(same_order=True)))
     assert grade(known._replace(interpreted=True)) == "interpreted"
 
 
@@ -157,7 +190,7 @@ def test_input_sets_prove_no_more_than_the_weakest_of_them(found: list[Any], dat
 def test_record_claims_only_what_every_input_set_showed(attempts: list[tuple[Any, str | None]]) -> None:
     """Evidence, and that another's run stands for it."""
     tried = [Tried(outcome="qualified", evidence=grade_, same_program_as=twin) for grade_, twin in attempts]
-    record = combine(CandidateInfo(id="B", config={}, program="B"), tried)
+    record = combine(CandidateInfo(id="B", config={}, program="B"), [Attempt(FIRST, one) for one in tried])
     assert record.evidence == weakest(grade_ for grade_, _ in attempts)
     assert record.same_program_as == ("A" if all(twin for _, twin in attempts) else None)
 
@@ -167,7 +200,7 @@ def test_no_evidence_outweighs_a_difference(outcome: Any) -> None:
     """Proved on one input set, and wrong on another."""
     info = CandidateInfo(id="B", config={}, program="B")
     proved = Tried(outcome="qualified", evidence="identical_binary")
-    record = combine(info, [proved, Tried(outcome=outcome, launches=1)])
+    record = combine(info, [Attempt(FIRST, proved), Attempt(FIRST, Tried(outcome=outcome, launches=1))])
     assert (record.outcome, record.evidence) == (outcome, None)
 
 

@@ -18,7 +18,8 @@ from report_samples import (
 from pytest_kernelqual.model.outcome import OUTCOMES
 from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, DeviceDescriptor, FixedRecord, KernelRecord
 from pytest_kernelqual.report.document import build
-from pytest_kernelqual.report.text import candidate_line, clean, failure_text, summary
+from pytest_kernelqual.report.phrases import clean
+from pytest_kernelqual.report.text import candidate_line, failure_text, summary
 
 FIGURES = "12 of 4096 elements differ, first at (3, 17): expected 1.5 got 1.25, max 1 ULP (rounding)"
 

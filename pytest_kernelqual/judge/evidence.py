@@ -13,6 +13,8 @@ class EvidenceFacts(NamedTuple):
     """The Triton interpreter ran it."""
     same_program: bool = False
     """It launches the code of the fixed launch, on the same arguments, among the same calls."""
+    same_order: bool = False
+    """It computes every element in the order of the fixed launch, on the same arguments, among the same calls."""
 
 
 def grade(facts: EvidenceFacts) -> Evidence:
@@ -21,6 +23,8 @@ def grade(facts: EvidenceFacts) -> Evidence:
         return "interpreted"
     if facts.same_program:
         return "identical_binary"
+    if facts.same_order:
+        return "identical_order"
     return "identical_bytes"
 
 

@@ -86,6 +86,8 @@ def combine(info: CandidateInfo, attempts: Sequence[Attempt]) -> CandidateRecord
         resources=next((tried.resources for tried in tries if tried.resources), {}),
         seeds=len(attempts),
         launches=sum(tried.launches for tried in tries),
+        order=worst.order,
+        fragile=worst.fragile,
         provocation=worst.provocation,
         same_program_as=twins.pop() if len(twins) == 1 else None,
         same_as_fixed=any(tried.same_as_fixed for tried in tries),

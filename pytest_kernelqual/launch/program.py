@@ -40,6 +40,10 @@ class Program(NamedTuple):
     """Equal for launches that run the same code on the same arguments, in the same order among the same calls."""
     launches: list[Launch]
     """Of the kernel under test; resources as far as the compiler tells them."""
+    calls: str = ""
+    """Digest of all around the code: torch's operators, and what each launch is given besides numbers."""
+    all_launches: tuple[DryLaunch, ...] = ()
+    """Of every kernel."""
 
 
 class Lasting:
@@ -109,8 +113,16 @@ class Look:
             self._trace.note(name, value)
         launches = [self._described(launch) for launch in self._dry.launches]
         self._prove(log)
-        digest = sha256(repr((launches, self._trace.events)).encode()).hexdigest()
-        return Program(digest, log.launches)
+        given = [
+            (launch.jit.fn.__name__, launch.arguments.pointers, [self._lasting.hook(hook) for hook in launch.hooks])
+            for launch in self._dry.launches
+        ]
+        return Program(
+            digest=_digest((launches, self._trace.events)),
+            launches=log.launches,
+            calls=_digest((given, self._trace.events)),
+            all_launches=tuple(self._dry.launches),
+        )
 
     def _launched(self) -> int:
         return len(self._dry.launches) + self._dry.strays
@@ -148,3 +160,7 @@ class Look:
             log.prove()
         except KernelqualError as error:
             raise UnknownProgramError(str(error)) from error
+
+
+def _digest(value: Any) -> str:
+    return sha256(repr(value).encode()).hexdigest()

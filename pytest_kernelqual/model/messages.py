@@ -204,6 +204,12 @@ class Tried(Struct, frozen=True, tag=True, kw_only=True):
     same_as_fixed: bool = False
     program: str = ""
     """Digest of what it launches; empty where that was not asked for or is not known."""
+    order: str = ""
+    """Digest of its arithmetic order; empty where it is unknown or was not asked for."""
+    fixed_order: str = ""
+    """The same of the fixed launch."""
+    fragile: list[str] = field(default_factory=list)
+    """What differs in the order, or why it is unknown, although the bytes are equal."""
     same_program_as: str | None = None
     """Id of the candidate whose attempt on this input set stands for this one."""
     within_oracle: bool | None = None

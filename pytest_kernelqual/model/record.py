@@ -90,6 +90,10 @@ class CandidateRecord(Struct, frozen=True, kw_only=True):
     """Input sets on which the candidate was tried."""
     launches: int = 0
     """Times that the candidate was launched."""
+    order: str = ""
+    """Digest of the arithmetic order of a qualified candidate; empty where it is unknown or was not asked for."""
+    fragile: list[str] = field(default_factory=list)
+    """Why equal bytes may be luck: what differs in the arithmetic order, or could not be read of it."""
     provocation: list[str] = field(default_factory=list)
     """Of each launch on an input set: `dirty`, `dirty+noise`, or empty text; no entries where none was provoked."""
     same_program_as: str | None = None
@@ -195,6 +199,8 @@ class FixedRecord(Struct, frozen=True, kw_only=True):
     inputs: str | None = None
     """`sha256:` digest of the inputs that gave `output`."""
     detail: dict[str, Any] = field(default_factory=dict)
+    order: str = ""
+    """Digest of its arithmetic order, as for candidates."""
     launches: int = 0
     provocation: list[str] = field(default_factory=list)
     """Of the three launches that were compared, as for candidates."""

@@ -11,6 +11,7 @@ from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import Tried
 from pytest_kernelqual.on_device.executor import Executor, Run
 from pytest_kernelqual.on_device.failed import LaunchFailed
+from pytest_kernelqual.on_device.orders import Ordered, ordered
 
 
 class Programs:
@@ -34,6 +35,10 @@ class Programs:
     def same_as_fixed(self, program: Program | None) -> bool:
         """Tell whether a candidate is the fixed launch's program; False where that is not known."""
         return program is not None and self._fixed is not None and program.digest == self._fixed.digest
+
+    def order(self, program: Program | None) -> Ordered:
+        """Compare the arithmetic order of a candidate with that of the fixed launch."""
+        return ordered(self._fixed if program is not None else None, program)
 
     def without_running(self, program: Program | None) -> Tried | None:
         """Return what is known of a candidate by its program alone.

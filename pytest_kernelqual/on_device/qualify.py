@@ -19,6 +19,7 @@ from pytest_kernelqual.on_device.judging import compared, judge_fixed_runs, judg
 from pytest_kernelqual.on_device.layouts import PLAIN
 from pytest_kernelqual.on_device.memory import PATTERN_A, PATTERN_B
 from pytest_kernelqual.on_device.oracle import References, consult, deviations
+from pytest_kernelqual.on_device.orders import Ordered
 from pytest_kernelqual.on_device.outputs import digest, to_messages
 from pytest_kernelqual.on_device.programs import Programs, same_configs
 from pytest_kernelqual.on_device.wording import deviation_in_words, first_line
@@ -238,11 +239,16 @@ class OpenCase:
         leaks = partial(self._leaks, config, runs[0])
         outcome, reason, detail = judge_runs(runs, fixed, leaks, self.spec.tolerance)
         launches = runs[0].launches
+        qualified = outcome == "qualified"
+        same_program = qualified and self._programs.same_as_fixed(program)
+        ordered: Ordered | None = None
+        if qualified and not same_program and not self.device.interpreted:
+            ordered = self._programs.order(program)
         return Tried(
             outcome=outcome,
             reason=reason,
             phase=None if outcome in PASSING else "compare",
-            evidence=self._evidence(outcome, program),
+            evidence=self._evidence(outcome, ordered, same_program=same_program),
             detail=detail,
             resources=launches[0].resources if launches else {},
             launches=self.executor.launched,
@@ -251,13 +257,16 @@ class OpenCase:
             same_as_fixed=not self.device.interpreted and same_configs(launches, fixed.launches),
             program=program.digest if program is not None else "",
             within_oracle=self._within_oracle(runs[0], fixed),
+            order=ordered.candidate if ordered else "",
+            fixed_order=ordered.fixed if ordered else "",
+            fragile=list(ordered.order.reasons) if ordered else [],
         )
 
-    def _evidence(self, outcome: Outcome, program: Program | None) -> Evidence | None:
+    def _evidence(self, outcome: Outcome, ordered: Ordered | None, *, same_program: bool) -> Evidence | None:
         """Grade what a candidate that passes has shown."""
         if outcome == "within_tolerance":
             return "within_tolerance"
         if outcome != "qualified":
             return None
-        same_program = self._programs.same_as_fixed(program)
-        return grade(EvidenceFacts(interpreted=self.device.interpreted, same_program=same_program))
+        same_order = ordered is not None and ordered.order.verdict == "equal"
+        return grade(EvidenceFacts(self.device.interpreted, same_program=same_program, same_order=same_order))

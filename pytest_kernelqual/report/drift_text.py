@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.report.drift import CaseChange, Changes, Comparison, Pair
-from pytest_kernelqual.report.text import clean
+from pytest_kernelqual.report.phrases import clean
 
 _LINES_OF_A_SECTION = 40
 _LONGEST = 200

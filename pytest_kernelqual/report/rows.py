@@ -8,7 +8,7 @@ from pytest_kernelqual.committed.store import RowChange, UpdateReport
 from pytest_kernelqual.model.case import Case
 from pytest_kernelqual.model.config import Config, Scalar
 from pytest_kernelqual.model.record import CommittedRecord, GateRecord, KernelRecord
-from pytest_kernelqual.report.text import clean
+from pytest_kernelqual.report.phrases import clean
 
 _LONGEST = 300
 _QUIET = ("ok",)

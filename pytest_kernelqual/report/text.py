@@ -1,6 +1,5 @@
 """Plain ASCII text for terminals: the summary of a document and the failure message of one item."""
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from textwrap import wrap
@@ -21,6 +20,8 @@ from pytest_kernelqual.model.record import (
     KernelRecord,
     Mismatch,
 )
+from pytest_kernelqual.report.findings import dead_axes, fragile
+from pytest_kernelqual.report.phrases import and_more, clean
 
 NARROWEST = 60
 """Text is never fitted into fewer columns."""
@@ -32,9 +33,6 @@ _GAP = 4
 _GROUPS_OF_A_KERNEL = 8
 _GROUPS_OF_A_SECTION = 60
 _LINES_OF_A_FAILURE = 12
-
-_ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)?|[@-_])")
-_NOT_PRINTABLE = re.compile(r"[^ -~]+")
 
 
 def summary(document: Document, *, width: int = 100) -> str:
@@ -55,7 +53,8 @@ def summary(document: Document, *, width: int = 100) -> str:
             "other bytes, within the spec's tolerance", _candidates(kernels, "within_tolerance"), width, compact=True
         ),
         _section("recorded, not failing", _candidates(kernels, "recorded"), width, compact=True),
-        _dead_axes(kernels, width),
+        dead_axes(kernels, width),
+        fragile(kernels, width),
     ]
     return "\n\n".join(section for section in sections if section)
 
@@ -78,7 +77,7 @@ def failure_text(case: CaseRecord) -> str:
     lines += [clean(line, _LONGEST_REASON) for line in _unexplained(case)]
     if failing:
         lines.append(f"{failing} of {_count(len(case.candidates), 'candidate')} failed:")
-        lines += [f"  {_joined(_and_more(ids), *why)}" for why, ids in groups.items()]
+        lines += [f"  {_joined(and_more(ids), *why)}" for why, ids in groups.items()]
     hidden = len(lines) - _LINES_OF_A_FAILURE
     if hidden > 0:
         lines = [*lines[:_LINES_OF_A_FAILURE], f"  and {hidden} more; the JSON report holds them all"]
@@ -96,15 +95,6 @@ def explanation(record: CandidateRecord | FixedRecord) -> str:
         text += f"; also in {_count(len(found) - 1, 'more output')}"
     text += _inputs(record.detail)
     return clean(text, _LONGEST_REASON)
-
-
-def clean(text: str, limit: int) -> str:
-    """Return `text` as one line of at most `limit` printable ASCII characters."""
-    if not (text.isascii() and text.isprintable()):
-        text = _ANSI.sub("", text).encode("ascii", "backslashreplace").decode("ascii")
-        text = _NOT_PRINTABLE.sub(" ", text)
-    text = text.strip()
-    return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 # Header and table.
@@ -290,7 +280,7 @@ def _section(title: str, entries: Iterable[_Entry], width: int, *, compact: bool
                 hidden[kernel] = hidden.get(kernel, 0) + len(group)
     if hidden:
         told = [f"{number} of {kernel}" for kernel, number in hidden.items()]
-        lines.append(f"  {clean(f'and {sum(hidden.values())} more: {_and_more(told, 3)}', width - 2)}")
+        lines.append(f"  {clean(f'and {sum(hidden.values())} more: {and_more(told, 3)}', width - 2)}")
     total = sum(len(group) for of_kernel in groups.values() for group in of_kernel.values())
     return "\n".join([f"{title} ({total})", *lines])
 
@@ -301,8 +291,8 @@ def _grouped(group: list[_Entry], width: int) -> list[str]:
     names = list(dict.fromkeys(entry.name for entry in group if entry.name))
     reasons = list(dict.fromkeys(entry.why for entry in group))
     why = reasons[0] + (f" (and {_count(len(reasons) - 1, 'other reason')})" if len(reasons) > 1 else "")
-    where = f"{kernel}[{_and_more(cases)}]" if cases else kernel
-    head = f"{where} {_and_more(names)}" if names else where
+    where = f"{kernel}[{and_more(cases)}]" if cases else kernel
+    head = f"{where} {and_more(names)}" if names else where
     one_line = f"  {_joined(head, outcome, why)}"
     if len(one_line) <= width:
         return [one_line]
@@ -314,16 +304,6 @@ def _grouped(group: list[_Entry], width: int) -> list[str]:
     cut = why.rfind(" ", 0, room + 1)
     cut = cut if cut > 0 else room
     return [*lines, f"      {why[:cut]}", f"      {clean(why[cut:], room)}"]
-
-
-def _dead_axes(kernels: Iterable[KernelRecord], width: int) -> str:
-    """Return which parameters change nothing in what is launched, and in how many cases of a kernel."""
-    lines = []
-    for kernel in kernels:
-        counts = Counter(name for case in kernel.cases for name in case.dead_axes)
-        told = ", ".join(f"{name} ({count} of {_count(len(kernel.cases), 'case')})" for name, count in counts.items())
-        lines += [f"  {clean(f'{_kernel_name(kernel)}: {told}', width - 2)}"] if told else []
-    return "\n".join(["dead axes, which change nothing in what is launched", *lines]) if lines else ""
 
 
 # Words.
@@ -381,11 +361,6 @@ def _sizes(found: Mismatch) -> Iterator[str]:
 
 def _joined(*parts: str) -> str:
     return ": ".join(part for part in parts if part)
-
-
-def _and_more(names: Sequence[str], shown: int = 1) -> str:
-    text = ", ".join(names[:shown])
-    return text if len(names) <= shown else f"{text} and {len(names) - shown} more"
 
 
 def _count(number: int, one: str, many: str = "") -> str:

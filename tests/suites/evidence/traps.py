@@ -29,6 +29,18 @@ def multiplied_and_added(x, y, n, factor, BLOCK: tl.constexpr):
     tl.store(y + at, loaded * factor + loaded, mask=at < n)
 
 
+@triton.jit
+def summed(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y, tl.sum(tl.load(x + at, mask=at < n, other=0.0)))
+
+
+@triton.jit
+def counted_up(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(y, tl.sum(tl.load(x + at, mask=at < n, other=0.0)))
+
+
 def _scaled(x, y, n, factor, BLOCK: tl.constexpr, SPARE: tl.constexpr):  # noqa: ARG001 - as above
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y + at, tl.load(x + at, mask=at < n) * factor, mask=at < n)
@@ -241,3 +253,9 @@ def add_more(x, config):
 def swap(x, config):
     first, second = scale(x, SPARE=_spare(config)), scale(x, factor=3.0, SPARE=_spare(config))
     return (second, first) if _spare(config) == 2 else (first, second)
+
+
+def sum_up(kernel, x):
+    y = x.new_zeros(1)
+    kernel[(1,)](x, y, x.numel(), BLOCK=1024, num_warps=4)
+    return y
