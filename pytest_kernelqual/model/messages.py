@@ -229,6 +229,17 @@ class CompileFailure(Struct, frozen=True, kw_only=True):
     detail: dict[str, Any] = field(default_factory=dict)
 
 
+class CompiledNeeds(Struct, frozen=True, kw_only=True):
+    """What the code of a launch takes on a target: the largest figure of each resource."""
+
+    spec: str
+    case: str
+    config: str | None
+    """Id of the candidate; None is the fixed launch."""
+    resources: dict[str, int]
+    """Empty where it could not be found out what is launched."""
+
+
 class Surveyed(Struct, frozen=True, tag=True, kw_only=True):
     """Answers `Survey`; what could not be found out is compiled by the launches themselves."""
 
@@ -241,6 +252,8 @@ class Surveyed(Struct, frozen=True, tag=True, kw_only=True):
     """Code objects that were compiled, here or by another process meanwhile."""
     failed: int = 0
     """Code objects that do not compile, or of which nothing is known."""
+    needs: list[CompiledNeeds] = field(default_factory=list)
+    """For targets: each launch that was looked at."""
     not_surveyed: list[str] = field(default_factory=list)
     """Launches that could not be looked at, one line each."""
     tainted: bool = False

@@ -21,7 +21,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     root_dir: str
     import_mode: ImportMode = "prepend"
     device: str = "auto"
-    """`auto`, `cuda`, `cuda:1`, `hip`, `hip:0` or `interpreter`."""
+    """`auto`, `cuda`, `cuda:1`, `hip`, `hip:0` or `interpreter`; `target:cuda:90` in a process that only compiles."""
     visible_device: str | None = None
     """UUID or index of the device that this process must use; given to xdist workers."""
     seed: int = 0

@@ -18,10 +18,13 @@ from typing import Any, NamedTuple, NoReturn
 
 import msgspec
 from triton.runtime.driver import driver
+from triton.runtime.errors import OutOfResources
 
 from pytest_kernelqual.errors import DryRunError
 from pytest_kernelqual.launch import Specialisation, classify
 from pytest_kernelqual.launch.fake_driver import FakeDriver
+from pytest_kernelqual.launch.resources import read_resources
+from pytest_kernelqual.launch.targets import Target
 from pytest_kernelqual.model.outcome import Outcome
 from pytest_kernelqual.model.values import encodable
 
@@ -38,6 +41,8 @@ class Job(NamedTuple):
 
     specialisation: Specialisation
     limit_s: float
+    target: Target | None = None
+    """Where it is compiled for a target: what it takes is read, and held against the target's limits."""
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +53,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     detail: dict[str, Any] = msgspec.field(default_factory=dict)
     compiled: bool = False
+    resources: dict[str, int] = msgspec.field(default_factory=dict)
+    """What the code takes; only for targets."""
     duration_s: float = 0.0
 
 
@@ -191,12 +198,20 @@ def _compile(job: Job, memory_bytes: int) -> Ending:
     # The real one belongs to the parent, and asking it would touch the device.
     driver.set_active(FakeDriver(job.specialisation.target))
     try:
-        job.specialisation.compile()
+        compiled = job.specialisation.compile()
+        ending = Ending(compiled=True) if job.target is None else fitted(job.target, read_resources(compiled))
     except Exception as error:  # noqa: BLE001 - whatever a compiler raises
         ending = _failed(error, memory_bytes)
-    else:
-        ending = Ending(compiled=True)
     return msgspec.structs.replace(ending, duration_s=time.monotonic() - began)
+
+
+def fitted(target: Target, resources: dict[str, int]) -> Ending:
+    """Return whether compiled code can be launched on a target."""
+    try:
+        target.must_fit(resources)
+    except OutOfResources as error:
+        return msgspec.structs.replace(_failed(error, 0), compiled=True, resources=resources)
+    return Ending(compiled=True, resources=resources)
 
 
 def _failed(error: Exception, memory_bytes: int) -> Ending:

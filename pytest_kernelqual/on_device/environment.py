@@ -23,6 +23,8 @@ class Device(NamedTuple):
 
     kind: Kind
     torch_device: torch.device
+    target: str = ""
+    """A compile target: nothing is launched, and tensors are the CPU's; empty for a real device."""
 
     @property
     def interpreted(self) -> bool:
@@ -31,12 +33,12 @@ class Device(NamedTuple):
 
     def synchronize(self) -> None:
         """Wait for the device; raises what a kernel did to it."""
-        if not self.interpreted:
+        if self.torch_device.type == "cuda":
             torch.cuda.synchronize(self.torch_device)
 
     def release_memory(self) -> None:
         """Hand cached blocks back to the device, after it ran out of memory."""
-        if not self.interpreted:
+        if self.torch_device.type == "cuda":
             torch.cuda.empty_cache()
 
 
@@ -46,6 +48,9 @@ def choose(settings: Settings) -> Device:
     `auto` takes a GPU when one is there and the environment does not ask for the interpreter.
     """
     wanted, _, index = settings.device.partition(":")
+    if wanted == "target":
+        _set_interpreter(on=False)
+        return Device("hip" if index.startswith("hip") else "cuda", torch.device("cpu"), index)
     here = _gpu_kind()
     asked_for_interpreter = os.environ.get("TRITON_INTERPRET") == "1"
     if wanted == "auto":

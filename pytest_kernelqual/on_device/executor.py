@@ -1,9 +1,8 @@
 """Execution of one case on one input set: build its inputs once, then launch it as often as asked, each time afresh."""
 
 import inspect
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
 
 import torch
@@ -17,6 +16,7 @@ from pytest_kernelqual.model.spec import KernelSpec
 from pytest_kernelqual.on_device.environment import Device
 from pytest_kernelqual.on_device.failed import LaunchFailed, failed_launch
 from pytest_kernelqual.on_device.guards import Buffer
+from pytest_kernelqual.on_device.host_reads import host_reads_refused
 from pytest_kernelqual.on_device.inputs import SeededInputs
 from pytest_kernelqual.on_device.layouts import PLAIN, Exposure
 from pytest_kernelqual.on_device.memory import Memory
@@ -24,6 +24,9 @@ from pytest_kernelqual.on_device.outputs import Output, collect, leaves
 from pytest_kernelqual.on_device.provocation import Provocation
 from pytest_kernelqual.on_device.survivors import Survivors
 from pytest_kernelqual.on_device.wording import first_line
+
+# What is only compiled for needs no values but those that host code may read, such as lengths.
+_MOST_DRAWN = 1 << 16
 
 OnProgress = Callable[[Phase, int], None]
 
@@ -80,7 +83,8 @@ class Executor:
             stream=stream,
             device=device.torch_device,
             interpreted=device.interpreted,
-            allocate=self.memory.allocate,
+            allocate=_zeros if device.target else self.memory.allocate,
+            most_drawn=_MOST_DRAWN if device.target else None,
             exposure=exposure,
         )
         self._launch: Callable[..., Any] = _never
@@ -108,7 +112,8 @@ class Executor:
                     "without kernel= the launch must take the config: `return lambda config: my_op(..., config)`"
                 )
             self._launch = launch
-            self.inputs.freeze(launch)
+            if not self.device.target:
+                self.inputs.freeze(launch)
 
     def execute(self, config: Config | None, pattern: int, *, leftover: int | None = None, noise: bool = False) -> Run:
         """Launch once on fresh inputs, in memory poisoned by the pattern, and collect what came out.
@@ -183,17 +188,18 @@ class Executor:
         run = DryRun()
         try:
             with self.failures():
-                self._prepare()
+                if not self.device.target:  # where nothing is ever launched, nothing needs to be as in a launch
+                    self._prepare()
                 with (
-                    _host_reads_refused(self.device) as refuse,
+                    host_reads_refused(self.device) as refuse,
                     dry_run(on_launch=refuse) as run,
                     self.observed(config),
-                    self.memory.poisoned(0),
+                    nullcontext() if self.device.target else self.memory.poisoned(0),
                 ):
                     _ = self._launch(config) if self.takes_config else self._launch()
                     del _
                 self.device.synchronize()
-                self.inputs.restore()  # lets gradients go
+                self.inputs.drop_gradients()
         except LaunchFailed as failed:
             return run, failed
         return run, None
@@ -257,21 +263,6 @@ class Executor:
 
 
 @contextmanager
-def _host_reads_refused(device: Device) -> Iterator[Callable[[], None]]:
-    """Give a function from whose call on the host gets nothing from the device; what would wait for it raises."""
-    if device.torch_device.type != "cuda":
-        yield lambda: None
-        return
-    before = torch.cuda.get_sync_debug_mode()
-    with warnings.catch_warnings():  # torch calls the mode a prototype each time
-        warnings.simplefilter("ignore", UserWarning)
-        try:
-            yield lambda: torch.cuda.set_sync_debug_mode("error")
-        finally:
-            torch.cuda.set_sync_debug_mode(before)
-
-
-@contextmanager
 def _pinned(launches: Launches) -> Iterator[Launches]:
     with pinned():
         yield launches
@@ -292,6 +283,13 @@ def _takes_config(launch: Callable[..., Any]) -> bool:
         names = ", ".join(item.name for item in required)
         raise InputError(f"the launch takes ({names}); it must take nothing or the config alone")
     return bool(required) or any(item.name == "config" for item in parameters)
+
+
+def _zeros(shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype, *, name: str) -> torch.Tensor:
+    """Return memory that costs nothing until somebody writes it."""
+    del name
+    reach = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) if 0 not in shape else 0
+    return torch.zeros(reach, dtype=dtype).as_strided(tuple(shape), tuple(strides))
 
 
 def _never() -> None:

@@ -44,10 +44,12 @@ class SeededInputs:
         interpreted: bool,
         allocate: Allocate,
         exposure: Exposure = PLAIN,
+        most_drawn: int | None = None,
     ) -> None:
         """Make inputs on `device` in memory from `allocate(shape, strides, dtype)`.
 
         They take the profile of the exposure where they can, and the memory that it gives them.
+        Those of more than `most_drawn` elements hold what `allocate` left in them instead of what is asked for.
         """
         self.seed = int.from_bytes(hashlib.sha256(f"seed\0{stream}".encode()).digest()[:4], "little")
         self.device = device
@@ -57,6 +59,7 @@ class SeededInputs:
         self._stream = stream
         self._allocate = allocate
         self._exposure = exposure
+        self._most_drawn = most_drawn
         self._made = 0
         self._remembered: dict[str, torch.Tensor] = {}
         self._inputs: list[InputTensor] = []
@@ -278,6 +281,11 @@ class SeededInputs:
         ]
         return self._described
 
+    def drop_gradients(self) -> None:
+        """Let the gradients go that a launch has left."""
+        for tensor in self._remembered.values():
+            tensor.grad = None
+
     def digest(self) -> str:
         """Return "sha256:..." of names, shapes, dtypes, strides and bytes of the pristine inputs."""
         rows = [[info.name, info.shape, info.dtype, info.strides, info.digest] for info in self.descriptions()]
@@ -324,7 +332,7 @@ class SeededInputs:
         if tensor._is_view():  # noqa: SLF001 - torch has no public word for it
             # A view cannot be cut off from autograd again, should a launch write a result into it.
             tensor = placed(tensor.untyped_storage(), tensor)
-        if draw is not None:
+        if draw is not None and (self._most_drawn is None or tensor.numel() <= self._most_drawn):
             fill(part(tensor), draw)
         self._made += 1
         self._remembered[name] = tensor.requires_grad_(form.requires_grad)

@@ -32,6 +32,11 @@ def prepare(settings: Settings, send: Callable[[Reply], None]) -> "tuple[Server,
         device = choose(settings)
         from pytest_kernelqual.on_device.server import Server  # noqa: PLC0415 - see above
 
+        if device.target:
+            from pytest_kernelqual.launch.targets import activate, find_target  # noqa: PLC0415 - see above
+
+            activate(find_target(device.target))
+
         if device.interpreted:
             from pytest_kernelqual.on_device.interpreter import make_dots_independent_of_tiles  # noqa: PLC0415
 

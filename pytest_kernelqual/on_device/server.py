@@ -101,7 +101,11 @@ class Server:
 
     def _survey(self, request: Survey) -> Surveyed:
         self._close_case()
-        survey = CompileSurvey(workers=self._settings.compile_workers, memory_gib=self._settings.compile_memory_gib)
+        survey = CompileSurvey(
+            workers=self._settings.compile_workers,
+            memory_gib=self._settings.compile_memory_gib,
+            target=self.device.target,
+        )
         for name, case in request.cases:
             spec = self._loader.find(request.path, name)
             self._stream = f"{self._settings.seed}/0/{name}/{case}"

@@ -4,9 +4,11 @@ import time
 from collections.abc import Iterator, Sequence
 
 from pytest_kernelqual.launch import Specialisation, kernel_function
+from pytest_kernelqual.launch.resources import known_resources
+from pytest_kernelqual.launch.targets import find_target
 from pytest_kernelqual.model.config import Config
-from pytest_kernelqual.model.messages import CompileFailure, Surveyed
-from pytest_kernelqual.on_device.compile_worker import Ending, Job
+from pytest_kernelqual.model.messages import CompiledNeeds, CompileFailure, Surveyed
+from pytest_kernelqual.on_device.compile_worker import Ending, Job, fitted
 from pytest_kernelqual.on_device.compiling import OnCompiled, compile_all
 from pytest_kernelqual.on_device.failed import LaunchFailed
 from pytest_kernelqual.on_device.layouts import PLAIN
@@ -18,13 +20,14 @@ _GIB = 1 << 30
 class CompileSurvey:
     """Look at cases one by one, then compile what they would launch."""
 
-    def __init__(self, *, workers: int, memory_gib: float) -> None:
-        """Keep how to compile."""
+    def __init__(self, *, workers: int, memory_gib: float, target: str = "") -> None:
+        """Keep how to compile, and for which target, if for one."""
+        self._target = find_target(target) if target else None
         self._workers = workers
         self._memory_bytes = int(memory_gib * _GIB)
         self._began = time.time()
         self._jobs: dict[str, Job] = {}
-        self._cached: set[str] = set()
+        self._cached: dict[str, Ending] = {}
         self._launched: list[tuple[str, str, str | None, list[str]]] = []
         self._launches = 0
         self._not_surveyed: list[str] = []
@@ -73,33 +76,44 @@ class CompileSurvey:
         key = specialisation.key
         if key in self._cached or key in self._jobs:
             return
-        if specialisation.cached():
-            self._cached.add(key)
+        resources = known_resources(key) if self._target is not None else None
+        if not specialisation.cached() or (self._target is not None and resources is None):
+            self._jobs[key] = Job(specialisation, limit_s, self._target)
+        elif self._target is not None and resources is not None:
+            self._cached[key] = fitted(self._target, resources)
         else:
-            self._jobs[key] = Job(specialisation, limit_s)
+            self._cached[key] = Ending(compiled=True)
 
     def compile(self, on_compiled: OnCompiled) -> Surveyed:
         """Compile what is not cached, and return what does not compile."""
-        endings: dict[str, Ending] = {}
+        endings = self._cached
         if self._jobs and not self._fatal:
-            endings = compile_all(
+            endings |= compile_all(
                 list(self._jobs.values()),
                 workers=self._workers,
                 memory_bytes=self._memory_bytes,
                 since=self._began,
                 on_compiled=on_compiled,
             )
-        compiled = sum(ending.compiled for ending in endings.values())
+        compiled = sum(endings[key].compiled for key in self._jobs if key in endings)
         return Surveyed(
             failures=list(self._failures(endings)),
             launches=self._launches,
-            cached=len(self._cached),
+            cached=len(endings.keys() - self._jobs.keys()),
             compiled=compiled,
-            failed=len(endings) - compiled,
+            failed=len(self._jobs) - compiled,
+            needs=[] if self._target is None else list(self._needs(endings)),
             not_surveyed=self._not_surveyed,
             tainted=self._tainted,
             fatal=self._fatal,
         )
+
+    def _needs(self, endings: dict[str, Ending]) -> Iterator[CompiledNeeds]:
+        for spec, case, config, keys in self._launched:
+            known = [endings[key].resources for key in keys if key in endings]
+            names = {name for resources in known for name in resources}
+            largest = {name: max(resources.get(name, 0) for resources in known) for name in sorted(names)}
+            yield CompiledNeeds(spec=spec, case=case, config=config, resources=largest)
 
     def _failures(self, endings: dict[str, Ending]) -> Iterator[CompileFailure]:
         for spec, case, config, keys in self._launched:

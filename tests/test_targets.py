@@ -1,0 +1,158 @@
+"""Compile targets: named, limited, and compiled for by a process that has no device."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_kernelqual.errors import SettingsError
+from pytest_kernelqual.launch.targets import find_target
+from pytest_kernelqual.model.messages import Describe, Described, Progress, Survey, Surveyed
+from pytest_kernelqual.model.settings import Settings
+from pytest_kernelqual.processes.device import Limits
+from pytest_kernelqual.processes.device_process import DeviceProcess
+
+LIMITS = Limits(300, 300, 300)
+
+SPEC = """
+import torch, triton, triton.language as tl
+from pytest_kernelqual import Case, Config, kernel_spec
+
+@triton.jit
+def _gemm(a, b, c, M, N, K, BLOCK: tl.constexpr, BLOCK_K: tl.constexpr):
+    rows = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    columns = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inner = tl.arange(0, BLOCK_K)
+    total = tl.zeros((BLOCK, BLOCK), dtype=tl.float32)
+    for k in range(0, K, BLOCK_K):
+        left = tl.load(a + rows[:, None] * K + (k + inner)[None, :])
+        right = tl.load(b + (k + inner)[:, None] * N + columns[None, :])
+        total = tl.dot(left, right, total)
+    tl.store(c + rows[:, None] * N + columns[None, :], total.to(tl.float16))
+
+def gemm(a, b):
+    (m, k), n = a.shape, b.shape[1]
+    c = torch.empty((m, n), dtype=a.dtype, device=a.device)
+    grid = lambda meta: (triton.cdiv(m, meta["BLOCK"]), triton.cdiv(n, meta["BLOCK"]))
+    _gemm[grid](a, b, c, m, n, k, BLOCK=64, BLOCK_K=32, num_warps=4, num_stages=2)
+    return c
+
+@kernel_spec(
+    kernel=_gemm,
+    candidates=[Config(BLOCK=64, num_stages=2), Config(BLOCK=128, BLOCK_K=64, num_stages=5, num_warps=8)],
+    cases=[Case(n=4096)],
+)
+def product(case, seeded):
+    a = seeded.normal((case.n, case.n), dtype="float16")
+    b = seeded.normal((case.n, case.n), dtype="float16")
+    return lambda: gemm(a, b)
+
+@kernel_spec(kernel=_gemm, candidates=[Config(num_warps=8)], cases=[Case(n=512)])
+def reads(case, seeded):
+    a = seeded.normal((case.n, case.n), dtype="float16")
+    return lambda: gemm(a, a)[: int(gemm(a, a).sum().item())]
+
+@kernel_spec(kernel=_gemm, candidates=[Config(num_warps=8)], cases=[Case(n=512)])
+def needs_gpu(case, seeded):
+    a = torch.empty((case.n, case.n), dtype=torch.float16, device="cuda")
+    return lambda: gemm(a, a)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "shared_bytes"),
+    [
+        ("cuda:90", "cuda:90", 232448),
+        ("NVIDIA H200", "cuda:90", 232448),
+        ("NVIDIA L40S", "cuda:89", 101376),
+        ("NVIDIA A100-SXM4-80GB", "cuda:80", 166912),
+        ("NVIDIA GeForce RTX 4090", "cuda:89", 101376),
+        ("AMD Instinct MI300X", "hip:gfx942", 65536),
+        ("hip:gfx950", "hip:gfx950", 163840),
+    ],
+)
+def test_names(name: str, target: str, shared_bytes: int) -> None:
+    """Architectures, and products as drivers name them."""
+    found = find_target(name)
+    assert (found.name, found.shared_bytes) == (target, shared_bytes)
+
+
+@pytest.mark.parametrize("name", ["cuda:91", "cuda", "", "NVIDIA A1000", "gfx942"])
+def test_unknown_name(name: str) -> None:
+    """The known ones are listed."""
+    with pytest.raises(SettingsError, match=r"is not known; use one of cuda:75, .*hip:gfx942.* or a product such as"):
+        find_target(name)
+
+
+class TestSurvey:
+    """One process for each target."""
+
+    @pytest.fixture(scope="class", params=["cuda:90", "hip:gfx942"])
+    @staticmethod
+    def surveyed(
+        request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    ) -> Iterator[tuple[str, Surveyed, Surveyed]]:
+        """Survey twice with one cache."""
+        folder = tmp_path_factory.mktemp("target")
+        path = folder / "qual_gemm.py"
+        path.write_text(SPEC)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TRITON_CACHE_DIR", str(folder / "cache"))
+            patch.delenv("TRITON_INTERPRET", raising=False)
+            settings = Settings(root_dir=str(folder), device=f"target:{request.param}", compile_workers=2)
+            yield request.param, survey(settings, path), survey(settings, path)
+
+    def test_what_fits(self, surveyed: tuple[str, Surveyed, Surveyed]) -> None:
+        """The candidate that takes more than a work-group of the AMD device may have is the only one that fails."""
+        target, first, _ = surveyed
+        failures = [(one.spec, one.config, one.outcome, one.reason) for one in first.failures]
+        large = "BLOCK=128,BLOCK_K=64,num_stages=5,num_warps=8"
+        taken = next(one.resources for one in first.needs if one.config == large)
+        assert taken["shared_bytes"] > 65536
+        reason = f"shared memory: required {taken['shared_bytes']}, limit 65536"
+        assert failures == ([] if target == "cuda:90" else [("product", large, "out_of_resources", reason)])
+
+    def test_what_it_takes(self, surveyed: tuple[str, Surveyed, Surveyed]) -> None:
+        """Read from the code."""
+        target, first, _ = surveyed
+        fixed = next(one.resources for one in first.needs if one.spec == "product" and one.config is None)
+        assert fixed["threads"] == 4 * (32 if target == "cuda:90" else 64)
+        assert 16 <= fixed["registers"] <= 512
+        assert fixed["stack_bytes"] == 0
+
+    def test_second_time(self, surveyed: tuple[str, Surveyed, Surveyed]) -> None:
+        """Nothing is compiled, and the same is told."""
+        _, first, second = surveyed
+        assert (first.compiled, first.cached) == (second.cached, second.compiled) == (first.compiled, 0)
+        assert (second.failures, second.needs, second.not_surveyed) == (first.failures, first.needs, first.not_surveyed)
+
+    def test_what_cannot_be_known(self, surveyed: tuple[str, Surveyed, Surveyed]) -> None:
+        """One line each, and the others go on."""
+        _, first, _ = surveyed
+        assert any(line.startswith("needs_gpu[n512]: the builder raised") for line in first.not_surveyed)
+        told = "reads[n512] the fixed launch: aten::_local_scalar_dense reads what a kernel should have computed"
+        assert any(line.startswith(told) for line in first.not_surveyed)
+
+
+def test_unknown_target_ends_the_process(tmp_path: Path) -> None:
+    """With the reason."""
+    device = DeviceProcess(Settings(root_dir=str(tmp_path), device="target:cuda:17"))
+    with pytest.raises(SettingsError, match="compile target 'cuda:17' is not known"):
+        device.hello()
+
+
+def survey(settings: Settings, path: Path) -> Surveyed:
+    """Survey all cases of a file in a new process."""
+    told: list[Progress] = []
+    device = DeviceProcess(settings)
+    try:
+        described = device.ask(Describe(path=str(path)), LIMITS)
+        assert isinstance(described, Described)
+        cases = [(spec.name, case.id) for spec in described.specs for case in spec.cases]
+        reply = device.ask(Survey(path=str(path), cases=cases), LIMITS, told.append)
+    finally:
+        device.close()
+    assert isinstance(reply, Surveyed)
+    assert os.environ["TRITON_CACHE_DIR"]
+    return reply
