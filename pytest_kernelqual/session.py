@@ -2,9 +2,7 @@
 
 import re
 import time
-from collections.abc import Iterable
 from functools import cached_property
-from hashlib import sha256
 from typing import Any, Protocol, TypeVar
 
 from msgspec import structs
@@ -26,6 +24,7 @@ from pytest_kernelqual.model.messages import (
     SpecInfo,
     Tried,
     Try,
+    inputs_digest,
 )
 from pytest_kernelqual.model.outcome import Outcome, Phase
 from pytest_kernelqual.model.profiles import FIRST, NORMAL, InputSet
@@ -183,13 +182,19 @@ class CaseSession:
         ]
         declared = {info.id for info in self._spec.candidates}
         candidates += [record for id_, record in self._records.items() if id_ not in declared]
-        failures = case_failures(fixed, candidates, screen=self._spec.screen, fail_on=self._settings.fail_on)
+        failures = case_failures(
+            fixed,
+            candidates,
+            screen=self._spec.screen,
+            fail_on=self._settings.fail_on,
+            batch_required=self._spec.batch_invariant,
+        )
         return CaseRecord(
             id=self._case.id,
             case=self._case.axes,
             key=self._case.key,
             ran_as=self._case.ran_as,
-            inputs=_inputs_digest(self._opened.values()),
+            inputs=inputs_digest(self._opened.values()),
             input_sets=[
                 InputSetRecord(profile=made.profile, seed=made.seed, set_aside=opened.set_aside)
                 for made, opened in self._opened.items()
@@ -349,13 +354,15 @@ class CaseSession:
             config=first.config,
             output=reference.output if reference is not None else None,
             oracle=worst_deviations(self._opened.values()),
-            inputs=_inputs_digest([reference]) if reference is not None else None,
+            inputs=inputs_digest([reference]) if reference is not None else None,
             detail=first.detail,
             order=next(
                 (one.tried.fixed_order for of in self._attempts.values() for one in of if one.tried.fixed_order), ""
             ),
             launches=sum(opened.launches for opened in self._opened.values()),
             provocation=first.provocation,
+            batch_invariant=self._opened[FIRST].batch_invariant if FIRST in self._opened else None,
+            batch_note=self._opened[FIRST].batch_note if FIRST in self._opened else "",
         )
 
     def _no_baseline(self) -> str:
@@ -386,12 +393,3 @@ def _counted(told: _Told, attempts: str) -> _Told:
     return structs.replace(
         told, reason=reason, detail={**told.detail, "attempts": attempts, "launches_finished": finished}
     )
-
-
-def _inputs_digest(opened: Iterable[Opened]) -> str | None:
-    """Return the digest of the inputs of input sets, in their order; None where none were made."""
-    made = [item for one in opened for item in one.inputs]
-    if not made:
-        return None
-    lines = "\n".join(f"{item.name} {[*item.shape]} {item.dtype} {[*item.strides]} {item.digest}" for item in made)
-    return f"sha256:{sha256(lines.encode()).hexdigest()}"

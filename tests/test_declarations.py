@@ -85,7 +85,7 @@ def test_plain_values_are_taken(value: Any) -> None:
     ("options", "message"),
     [
         ({"candidate": []}, "kernel_spec has no option 'candidate'; did you mean 'candidates'?"),
-        ({"zzz": 1}, "kernel_spec has no option 'zzz'; options: candidates, cases"),
+        ({"zzz": 1}, "kernel_spec has no option 'zzz'; options: batch_axis, batch_invariant, candidates"),
         ({"cases": []}, "cases is empty"),
         ({"cases": 5}, "cases=5 must be a list of Case objects"),
         ({"cases": None}, "cases=None must be a list"),

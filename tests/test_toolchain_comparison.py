@@ -247,7 +247,7 @@ def mirrored(found: Comparison) -> Comparison:
 
 
 def test_an_environment_is_compared_field_by_field() -> None:
-    """Every version that a report holds counts as part of the toolchain."""
+    """Every version that a report holds counts as part of the toolchain; what the tool did and when does not."""
     named = {name for name in Environment.__struct_fields__ if isinstance(getattr(ENVIRONMENT, name), str)}
     other = replace(ENVIRONMENT, **dict.fromkeys(named, "other"))
     found = compare(build([], ENVIRONMENT, []), build([], other, []))

@@ -49,3 +49,12 @@ def judge_candidate(facts: CandidateFacts) -> tuple[Outcome, str]:
     if not facts.same_under_both_poisons:
         return "nondeterministic", "reads uninitialised memory: the bytes change with the poison"
     return ("within_tolerance" if facts.within_tolerance else "mismatch"), ""
+
+
+def judge_invariance(invariant: bool | None, note: str) -> tuple[Outcome, str]:  # noqa: FBT001 - what was found
+    """Return the outcome and reason of a launch that must be batch invariant; None: it could not be told."""
+    if invariant:
+        return "qualified", ""
+    if invariant is None:
+        return "not_run", f"whether it is batch invariant cannot be told: {note}"
+    return "mismatch", f"not batch invariant: {note}"

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
+from pytest_kernelqual.judge.candidate import judge_invariance
 from pytest_kernelqual.judge.evidence import strength
 from pytest_kernelqual.judge.reference import suspicion
 from pytest_kernelqual.model.messages import CandidateInfo, Tried
@@ -90,6 +91,9 @@ def combine(info: CandidateInfo, attempts: Sequence[Attempt]) -> CandidateRecord
         fragile=worst.fragile,
         provocation=worst.provocation,
         same_program_as=twins.pop() if len(twins) == 1 else None,
+        # Checked on the first input set alone.
+        batch_invariant=tries[0].batch_invariant,
+        batch_note=tries[0].batch_note,
         same_as_fixed=any(tried.same_as_fixed for tried in tries),
     )
 
@@ -113,8 +117,12 @@ def case_failures(
     *,
     screen: str | None,
     fail_on: Collection[str] = (),
+    batch_required: bool = False,
 ) -> list[str]:
-    """Return why a case fails, one line each; empty when it passes."""
+    """Return why a case fails, one line each; empty when it passes.
+
+    `batch_required`: rows must have the same bytes alone and in the batch; the fixed launch is a reference anyway.
+    """
     if fixed.outcome != "qualified":
         return [f"fixed launch: {fixed.outcome}: {fixed.reason}"]
     failures = [
@@ -122,6 +130,9 @@ def case_failures(
         for record in candidates
         if candidate_fails(record, screen=screen, fail_on=fail_on)
     ]
+    if batch_required and not fixed.batch_invariant:
+        told = judge_invariance(fixed.batch_invariant, fixed.batch_note)[1]
+        failures.insert(0, f"the fixed launch, of which the spec requires it: {told}")
     if not failures and not any(compared(record) or _proved(record) for record in candidates):
         told = "; ".join(f"{record.id}: {record.outcome}: {record.reason}" for record in candidates[:3])
         failures.append(f"nothing was compared with the fixed launch ({told or 'no candidates'})")

@@ -1,5 +1,7 @@
 """Messages between the pytest process and the device process: one JSON object a line, tagged by type."""
 
+from collections.abc import Iterable
+from hashlib import sha256
 from typing import Any, Literal
 
 import msgspec
@@ -147,6 +149,8 @@ class SpecInfo(Struct, frozen=True, kw_only=True):
     run_timeout_s: float | None = None
     compile_timeout_s: float | None = None
     tolerance_pct: float | None = None
+    batch_invariant: bool = False
+    """Rows must have the same bytes alone and in the batch."""
 
 
 class Described(Struct, frozen=True, tag=True, kw_only=True):
@@ -185,6 +189,8 @@ class Opened(Struct, frozen=True, tag=True, kw_only=True):
     """Of each launch; see `FixedRecord`."""
     set_aside: str = ""
     """Why nothing can be told from an input set of a profile; empty where something can."""
+    batch_invariant: bool | None = None
+    batch_note: str = ""
     fatal: bool = False
     """The device is unusable in this process, which ends after this reply."""
 
@@ -201,6 +207,8 @@ class Tried(Struct, frozen=True, tag=True, kw_only=True):
     launches: int = 0
     provocation: list[str] = field(default_factory=list)
     """Of each launch; see `CandidateRecord`."""
+    batch_invariant: bool | None = None
+    batch_note: str = ""
     same_as_fixed: bool = False
     program: str = ""
     """Digest of what it launches; empty where that was not asked for or is not known."""
@@ -333,6 +341,16 @@ Reply = (
     | EnvironmentRead
     | Refused
 )
+
+
+def inputs_digest(opened: Iterable[Opened]) -> str | None:
+    """Return the digest of the inputs of input sets, in their order; None where none were made."""
+    made = [item for one in opened for item in one.inputs]
+    if not made:
+        return None
+    lines = "\n".join(f"{item.name} {[*item.shape]} {item.dtype} {[*item.strides]} {item.digest}" for item in made)
+    return f"sha256:{sha256(lines.encode()).hexdigest()}"
+
 
 _encoder = msgspec.json.Encoder()
 decode_start = msgspec.json.Decoder(Start).decode

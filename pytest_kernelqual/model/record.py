@@ -96,6 +96,10 @@ class CandidateRecord(Struct, frozen=True, kw_only=True):
     """Why equal bytes may be luck: what differs in the arithmetic order, or could not be read of it."""
     provocation: list[str] = field(default_factory=list)
     """Of each launch on an input set: `dirty`, `dirty+noise`, or empty text; no entries where none was provoked."""
+    batch_invariant: bool | None = None
+    """Rows alone and inside the whole batch gave the same bytes; None where it was not asked for or cannot be told."""
+    batch_note: str = ""
+    """What differs, or why it cannot be told."""
     same_program_as: str | None = None
     """Id of the candidate whose run stands for this one, which launches the same program."""
     same_as_fixed: bool = False
@@ -204,6 +208,10 @@ class FixedRecord(Struct, frozen=True, kw_only=True):
     launches: int = 0
     provocation: list[str] = field(default_factory=list)
     """Of the three launches that were compared, as for candidates."""
+    batch_invariant: bool | None = None
+    """Rows alone and inside the whole batch gave the same bytes; None where it was not asked for or cannot be told."""
+    batch_note: str = ""
+    """What differs, or why it cannot be told."""
 
 
 class InputSetRecord(Struct, frozen=True, kw_only=True):

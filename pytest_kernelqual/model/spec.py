@@ -18,7 +18,8 @@ from pytest_kernelqual.model.probes import probes_problem, targets
 from pytest_kernelqual.model.profiles import profiles_problem
 from pytest_kernelqual.model.settings import MIN_REPEATS
 from pytest_kernelqual.model.tolerance import Tolerance
-from pytest_kernelqual.model.values import encodable, shown
+from pytest_kernelqual.model.values import encodable, is_sequence, names, sequence, shown
+from pytest_kernelqual.model.workloads import cases_problem
 
 _MOST_EFFORT = 10_000
 _MOST_PERCENT = 100
@@ -101,6 +102,8 @@ class KernelSpec:
     tolerance: Tolerance | None = None
     oracle: Oracle | None = None
     oracle_tolerance: Tolerance | None = None
+    batch_axis: str | None = None
+    batch_invariant: bool = False
     error: str | None = field(default=None, compare=False)
 
     @property
@@ -123,6 +126,7 @@ _OPTIONS = {
     "kernel", "candidates", "cases", "key", "fixed", "grid", "grid_independent", "exclude", "screen", "marks",
     "seeds", "repeats", "profiles", "probes", "run_timeout_s", "compile_timeout_s", "tolerance_pct", "tolerance",
     "oracle", "oracle_tolerance",
+    "batch_axis", "batch_invariant",
 }  # fmt: skip
 
 
@@ -151,6 +155,8 @@ def kernel_spec(bare: Builder | None = None, /, **options: Any) -> Callable[[Bui
             oracle: `(case, inputs)`, an independent reference of the outputs from the inputs as the builder made them.
             oracle_tolerance: A `Tolerance` for the fixed launch against the oracle.
             tolerance: A `Tolerance` for candidates whose order of arithmetic may change: `within_tolerance`.
+            batch_axis: Case axis that counts independent rows: parts of the batch are run and compared with the whole.
+            batch_invariant: True where rows must have the same bytes alone and in the batch.
     """
 
     def declare(builder: Builder) -> KernelSpec:
@@ -199,12 +205,12 @@ def _declared(builder: Builder, options: dict[str, Any]) -> KernelSpec:
         return KernelSpec(name, builder, error=problem)
     given = dict(options)
     given["cases"] = tuple(options.get("cases", ()))
-    given["key"] = _names(options.get("key", ()))
-    given["grid_independent"] = _names(options.get("grid_independent", ()))
-    given["marks"] = _sequence(options.get("marks", ()))
+    given["key"] = names(options.get("key", ()))
+    given["grid_independent"] = names(options.get("grid_independent", ()))
+    given["marks"] = sequence(options.get("marks", ()))
     given["probes"] = targets(options.get("probes", ()))
     if options.get("profiles") is not None:
-        given["profiles"] = _names(options["profiles"])
+        given["profiles"] = names(options["profiles"])
     if options.get("candidates") is not None:
         given["candidates"] = tuple(options["candidates"])
     return KernelSpec(name, builder, **given)
@@ -215,7 +221,7 @@ def _problem(builder: Builder, options: dict[str, Any]) -> str | None:
     return (
         _builder_problem(builder)
         or _options_problem(options)
-        or _cases_problem(options)
+        or cases_problem(options)
         or _candidates_problem(options)
         or probes_problem(options.get("probes", ()), options.get("cases", ()))
     )
@@ -249,52 +255,10 @@ def _returns_something(builder: Builder) -> bool:
     return False
 
 
-def _cases_problem(options: dict[str, Any]) -> str | None:
-    cases = options.get("cases", ())
-    if not _is_sequence(cases):
-        return f"cases={shown(cases)} must be a list of Case objects"
-    if len(cases) == 0:
-        return "cases is empty; declare at least one Case"
-    stranger = next((case for case in cases if not isinstance(case, Case)), None)
-    if stranger is not None:
-        return f"cases holds {shown(stranger)}; it must be a list of Case objects"
-    problem: str | None = next((told for case in cases if (told := case.problem())), None)
-    return problem or _ids_problem(cases) or _key_problem(_names(options.get("key", ())), cases)
-
-
-def _ids_problem(cases: Sequence[Case]) -> str | None:
-    """Say which two cases have one id, or None."""
-    seen: dict[str, Case] = {}
-    for case in cases:
-        first = seen.setdefault(case.id, case)
-        if first is case:
-            continue
-        if repr(first) == repr(case):
-            return f"two cases have the id {case.id!r}: {shown(case)} occurs twice; remove one"
-        return (
-            f"two cases have the id {case.id!r}: {shown(first)} and {shown(case)}; "
-            "ids keep ASCII letters, digits, '_', '.' and '+' only, so let an axis differ in these"
-        )
-    return None
-
-
-def _key_problem(key: Sequence[str], cases: Sequence[Case]) -> str | None:
-    """Say which name of the key is no axis of a case, or occurs twice; or None."""
-    for name in key:
-        lacking = next((case for case in cases if name not in case.axes), None)
-        if lacking is not None:
-            near = get_close_matches(name, lacking.axes, 1)
-            hint = f"did you mean {near[0]!r}?" if near else f"axes: {', '.join(lacking.axes) or 'none'}"
-            return f"key {name!r} is not an axis of case {lacking.id!r}; {hint}"
-        if key.count(name) > 1:
-            return f"key names {name!r} twice; remove one"
-    return None
-
-
 def _candidates_problem(options: dict[str, Any]) -> str | None:
     candidates = options.get("candidates")
     if candidates is not None:
-        if not _is_sequence(candidates):
+        if not is_sequence(candidates):
             return f"candidates={shown(candidates)} must be a list of Config objects; `grid(...)` makes one"
         if len(candidates) == 0:
             return "candidates is empty; an axis of grid() without values gives no configs"
@@ -350,9 +314,9 @@ def _kinds_problem(options: dict[str, Any]) -> str | None:
         return f"screen={shown(screen)} must be True, False or the reason as a string"
     for name in ("key", "grid_independent", "profiles"):
         value = options.get(name) or ()
-        if not isinstance(value, str) and not (_is_sequence(value) and all(isinstance(item, str) for item in value)):
+        if not isinstance(value, str) and not (is_sequence(value) and all(isinstance(item, str) for item in value)):
             return f"{name}={shown(value)} must be a tuple of names"
-    return profiles_problem(_names(options.get("profiles") or ()), of_spec=True)
+    return profiles_problem(names(options.get("profiles") or ()), of_spec=True)
 
 
 def _tolerances_problem(options: dict[str, Any]) -> str | None:
@@ -369,15 +333,3 @@ def _tolerances_problem(options: dict[str, Any]) -> str | None:
 
 def _is_reason(text: str) -> bool:
     return text.strip() != "" and encodable(text) == text
-
-
-def _names(value: Any) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value) if _is_sequence(value) else ()
-
-
-def _sequence(value: Any) -> tuple[Any, ...]:
-    return tuple(value) if _is_sequence(value) else (value,)
-
-
-def _is_sequence(value: object) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str | bytes)

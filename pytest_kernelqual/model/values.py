@@ -1,5 +1,8 @@
 """What a declared value may be, and how any object is shown in one line of a message."""
 
+from collections.abc import Sequence
+from typing import Any
+
 # Node ids, file names and environment variables are made of values, so they must stay short.
 _MOST_CHARACTERS = 200
 _LONGEST_SHOWN = 100
@@ -55,3 +58,18 @@ def said(error: BaseException) -> str:
 def encodable(text: str) -> str:
     """Return the text with halves of surrogate pairs, which no message or file can hold, spelt out."""
     return text.encode(errors="backslashreplace").decode()
+
+
+def names(value: Any) -> tuple[str, ...]:
+    """Return what was given as one name or a sequence of names."""
+    return (value,) if isinstance(value, str) else tuple(value) if is_sequence(value) else ()
+
+
+def sequence(value: Any) -> tuple[Any, ...]:
+    """Return what was given as one value or a sequence of values."""
+    return tuple(value) if is_sequence(value) else (value,)
+
+
+def is_sequence(value: object) -> bool:
+    """Tell whether several values were given."""
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)

@@ -73,6 +73,7 @@ class Executor:
         self.case = case
         self.device = device
         self.exposure = exposure
+        self._stream = stream
         self._on_progress = on_progress
         self._provocation = provocation
         self.memory = Memory(device.torch_device, survivors=survivors)
@@ -95,6 +96,24 @@ class Executor:
         self.mutated: frozenset[str] = frozenset()
         """Names of the inputs that the fixed launch changes; a candidate may change no others."""
         self.last_error: BaseException | None = None
+
+    def beside(self, case: Case, make_inputs: Callable[..., SeededInputs]) -> "Executor":
+        """Return an executor of another case whose inputs are made otherwise, from the same stream."""
+        made = Executor(
+            self.spec,
+            case,
+            stream=self._stream,
+            device=self.device,
+            on_progress=self._on_progress,
+            provocation=self._provocation,
+        )
+        made.inputs = make_inputs(
+            stream=self._stream,
+            device=self.device.torch_device,
+            interpreted=self.device.interpreted,
+            allocate=made.memory.allocate,
+        )
+        return made
 
     def build(self) -> None:
         """Build the inputs and the launch."""

@@ -102,6 +102,7 @@ class Loader:
                 run_timeout_s=spec.run_timeout_s,
                 compile_timeout_s=spec.compile_timeout_s,
                 tolerance_pct=spec.tolerance_pct,
+                batch_invariant=spec.batch_invariant,
                 space=_space(spec, checked),
             )
         except DeclarationError as error:

@@ -3,13 +3,17 @@
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
 
+from msgspec import structs
+
 from pytest_kernelqual.errors import DeclarationError, KernelqualError
+from pytest_kernelqual.judge.candidate import judge_invariance
 from pytest_kernelqual.judge.evidence import EvidenceFacts, grade
 from pytest_kernelqual.launch import Launches, Program
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import Opened, OutputBytes, Tried
 from pytest_kernelqual.model.outcome import PASSING, Evidence, Outcome
 from pytest_kernelqual.model.record import Deviation
+from pytest_kernelqual.on_device.batch import BatchCheck
 from pytest_kernelqual.on_device.compare import forms, same
 from pytest_kernelqual.on_device.distances import nothing_finite
 from pytest_kernelqual.on_device.executor import Executor, Run
@@ -42,13 +46,21 @@ class OpenCase:
         self.device = executor.device
         self._repeats = repeats
         self._exposing = executor.exposure != PLAIN
+        self._batch: BatchCheck | None = None
         self._fixed: Run | None = None
         self._references: References | None = None
         """What the oracle says, where the fixed launch says otherwise."""
 
-    def open(self, *, ask_oracle: bool = True) -> Opened:
-        """Build the inputs, run the fixed launch twice or three times and judge it."""
+    def open(self, *, ask_oracle: bool = True, check_batch: bool = False) -> Opened:
+        """Build the inputs, run the fixed launch twice or three times and judge it.
+
+        Args:
+            ask_oracle: Hold the fixed launch against the spec's oracle.
+            check_batch: Run parts of the batch too, of candidates as well, where the spec names its axis.
+        """
         executor = self.executor
+        if check_batch and self.spec.batch_axis is not None:
+            self._batch = BatchCheck(executor, self.spec.batch_axis)
         try:
             executor.build()
             if self._exposing and not executor.inputs.exposed:
@@ -69,6 +81,8 @@ class OpenCase:
                 if any(item.beyond for item in found):
                     told = deviation_in_words(found, self.spec.oracle_tolerance)
                     outcome, reason = "mismatch", f"differs from the oracle: {told}"
+            invariant, note = self._invariance(None, first) if outcome == "qualified" else (None, "")
+            with executor.failures():
                 return Opened(
                     outcome=outcome,
                     reason=reason,
@@ -79,6 +93,8 @@ class OpenCase:
                     launches=launches,
                     provocation=told_provocation([run for run in (first, again, other) if run is not None]),
                     set_aside=self._set_aside(first) if outcome == "qualified" else "",
+                    batch_invariant=invariant,
+                    batch_note=note,
                 )
         except LaunchFailed as failed:
             return Opened(
@@ -99,10 +115,17 @@ class OpenCase:
         return Opened(outcome="qualified", launches=self.executor.launched)
 
     def attempt(self, config: Config, *, look: bool = False) -> Tried:
-        """Run one candidate `repeats` times and judge it against the fixed launch.
+        """Run one candidate `repeats` times, judge it against the fixed launch, and check its batch.
 
         With `look`, what it would launch is told first, and one of which the answer is known by that is not run.
         """
+        tried = self._attempted(config, look=look)
+        try:
+            return self._with_invariance(config, tried)
+        except LaunchFailed as failed:
+            return self._failed(failed, tried.program)
+
+    def _attempted(self, config: Config, *, look: bool) -> Tried:
         if self._fixed is None:
             raise KernelqualError("a candidate was tried before its case was opened; this is a fault of the tool")
         executor = self.executor
@@ -124,15 +147,7 @@ class OpenCase:
             with executor.failures():
                 tried = self._tried(config, runs, fixed, program)
         except LaunchFailed as failed:
-            tried = Tried(
-                outcome=failed.outcome,
-                reason=failed.reason,
-                phase=executor.phase,
-                detail=failed.detail,
-                launches=executor.launched,
-                program=program.digest if program is not None else "",
-                fatal=failed.fatal,
-            )
+            tried = self._failed(failed, program.digest if program is not None else "")
         self._programs.remember(config, tried)
         return tried
 
@@ -162,7 +177,8 @@ class OpenCase:
     def close(self) -> list[Buffer]:
         """Let go of what an error held, and return what the launches left alive."""
         self.executor.last_error = None  # its frames hold tensors
-        return self.executor.memory.survivors()
+        of_parts = self._batch.survivors() if self._batch is not None else []
+        return [*self.executor.memory.survivors(), *of_parts]
 
     def excluded(self, config: Config) -> str:
         """Say why the spec rules a candidate out; an empty text where it does not."""
@@ -261,6 +277,38 @@ class OpenCase:
             fixed_order=ordered.fixed if ordered else "",
             fragile=list(ordered.order.reasons) if ordered else [],
         )
+
+    def _invariance(self, config: Config | None, run: Run) -> tuple[bool | None, str]:
+        """Tell whether the rows of a run have the same bytes alone, and what differs or why it cannot be told."""
+        return self._batch.check(config, run) if self._batch is not None else (None, "")
+
+    def _failed(self, failed: LaunchFailed, program: str) -> Tried:
+        return Tried(
+            outcome=failed.outcome,
+            reason=failed.reason,
+            phase=self.executor.phase,
+            detail=failed.detail,
+            launches=self.executor.launched,
+            program=program,
+            fatal=failed.fatal,
+        )
+
+    def _with_invariance(self, config: Config, tried: Tried) -> Tried:
+        """Check the batch of a candidate that passes; what the spec requires of it is part of its outcome.
+
+        One that was not run is checked as well: with other shapes its program may be another one.
+        """
+        judging = self._references is None  # else only the oracle's word counts
+        if tried.outcome not in PASSING or self._batch is None or self._fixed is None or not judging:
+            return tried
+        # The outputs of one that qualified are those of the fixed launch.
+        run = self._fixed if tried.outcome == "qualified" else self.executor.execute(config, PATTERN_A)
+        invariant, note = self._invariance(config, run)
+        tried = structs.replace(tried, batch_invariant=invariant, batch_note=note)
+        if invariant or not self.spec.batch_invariant:
+            return tried
+        outcome, reason = judge_invariance(invariant, note)
+        return structs.replace(tried, outcome=outcome, reason=reason, phase="compare", evidence=None)
 
     def _evidence(self, outcome: Outcome, ordered: Ordered | None, *, same_program: bool) -> Evidence | None:
         """Grade what a candidate that passes has shown."""

@@ -29,6 +29,7 @@ from pytest_kernelqual.model.messages import (
     Try,
 )
 from pytest_kernelqual.model.outcome import Phase
+from pytest_kernelqual.model.profiles import FIRST, InputSet
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.model.spec import KernelSpec
 from pytest_kernelqual.on_device.arms import compare_arms
@@ -123,7 +124,8 @@ class Server:
         self.open_case = self._case(self._spec, request.case, Exposure.of(request.profile, self._spec.probes))
         if request.for_timing:
             return self.open_case.open_for_timing()
-        return self.open_case.open(ask_oracle=request.ask_oracle)
+        first = InputSet(request.profile, request.seed_index) == FIRST
+        return self.open_case.open(ask_oracle=request.ask_oracle, check_batch=first)
 
     def _close_case(self) -> None:
         """Free the open case, all but what its launches left alive: the next ones may find it."""

@@ -52,6 +52,7 @@ def summary(document: Document, *, width: int = 100) -> str:
         _section(
             "other bytes, within the spec's tolerance", _candidates(kernels, "within_tolerance"), width, compact=True
         ),
+        _section("not batch invariant", _variant(kernels), width),
         _section("recorded, not failing", _candidates(kernels, "recorded"), width, compact=True),
         dead_axes(kernels, width),
         fragile(kernels, width),
@@ -247,6 +248,15 @@ def _standing(kernel: KernelRecord, case: CaseRecord, record: CandidateRecord, f
     if record.outcome in PASSING:
         return "within_tolerance" if record.outcome == "within_tolerance" else "good"
     return "recorded"
+
+
+def _variant(kernels: Iterable[KernelRecord]) -> Iterator[_Entry]:
+    for kernel, case in _cases(kernels):
+        records: list[FixedRecord | CandidateRecord] = [case.fixed, *case.candidates]
+        for record in records:
+            if record.batch_invariant is False and record.outcome in PASSING:
+                name = clean(getattr(record, "id", "fixed launch"), _LONGEST_NAME)
+                yield _entry(kernel, case, name, "", clean(record.batch_note, _LONGEST_REASON))
 
 
 def _cases(kernels: Iterable[KernelRecord]) -> Iterator[tuple[KernelRecord, CaseRecord]]:
