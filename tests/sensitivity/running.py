@@ -1,0 +1,70 @@
+"""One run of the bank by the real plugin, in processes and a folder of its own."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, NamedTuple
+
+BANK = Path(__file__).parent / "bank"
+
+
+class Seen(NamedTuple):
+    """What one run showed."""
+
+    outcomes: dict[tuple[str, str, str], str]
+    """By spec, case and candidate; `fixed` is the fixed launch."""
+    text: str
+    """What pytest printed."""
+
+
+def run_bank(folder: Path, *, device: str, seed: int = 0, workers: int = 0, limit_s: float = 600.0) -> Seen:
+    """Run the whole bank once in a new folder; what is not done within the limit is not among the outcomes."""
+    shutil.copytree(BANK, folder / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    command = [sys.executable, "-m", "pytest", "--kernelqual", f"--kernelqual-device={device}"]
+    command += [f"--kernelqual-seed={seed}", "-p", "no:cacheprovider", "-q", "--tb=no"]
+    if workers and find_spec("xdist"):
+        command += ["-n", str(workers)]
+    environment = {name: value for name, value in os.environ.items() if name not in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")}
+    with (folder / "output.txt").open("w+") as output:
+        running = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            running.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, signal.SIGKILL)  # device processes end with their owner
+            running.wait()
+        output.seek(0)
+        text = output.read()
+    report = folder / "qualified-configurations.json"
+    return Seen(_outcomes(json.loads(report.read_text())) if report.exists() else {}, text)
+
+
+def _outcomes(document: dict[str, Any]) -> dict[tuple[str, str, str], str]:
+    found = {}
+    for kernel in document["kernels"]:
+        for case in kernel["cases"]:
+            found[kernel["kernel"], case["id"], "fixed"] = str(case["fixed"]["outcome"])
+            for record in case["candidates"]:
+                found[kernel["kernel"], case["id"], record["id"]] = _outcome(record)
+    return found
+
+
+def _outcome(record: dict[str, Any]) -> str:
+    """Return the outcome with the diagnosis, or with how many attempts faulted."""
+    detail = record["detail"]
+    more = [found["diagnosis"] for found in detail.get("mismatches", ())[:1]]
+    more += [detail["attempts"]] if record["outcome"] == "fault" else []
+    return " ".join([record["outcome"], *more])
