@@ -6,11 +6,13 @@ import shutil
 import signal
 import subprocess
 import sys
+from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
 BANK = Path(__file__).parent / "bank"
+ROOT = BANK.parents[2]
 
 
 class Seen(NamedTuple):
@@ -30,7 +32,10 @@ def run_bank(folder: Path, *, device: str, seed: int = 0, workers: int = 0, limi
     command += [f"--kernelqual-seed={seed}", "-p", "no:cacheprovider", "-q", "--tb=no"]
     if workers and find_spec("xdist"):
         command += ["-n", str(workers)]
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYTEST_ADDOPTS", "PYTEST_PLUGINS")}
+    if not entry_points(group="pytest11", name="kernelqual"):  # not installed: the checkout's own
+        command += ["-p", "pytest_kernelqual.plugin"]
+    environment = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     with (folder / "output.txt").open("w+") as output:
         running = subprocess.Popen(
             command,

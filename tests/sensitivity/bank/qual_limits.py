@@ -7,7 +7,6 @@ from limits import (
     _matmul,
     _pruned_copy,
     asserting_copy,
-    broken_production,
     copy,
     copy_by_tuple_grid,
     copy_rows,

@@ -50,9 +50,7 @@ def lost_updates(case, seeded):
     return lambda: add_float(x)
 
 
-@kernel_spec(
-    kernel=_swap_pairs, candidates=grid(FAULT=["none", "wrong_hint"]), cases=[Case(n=1024)], run_timeout_s=3
-)
+@kernel_spec(kernel=_swap_pairs, candidates=grid(FAULT=["none", "wrong_hint"]), cases=[Case(n=1024)], run_timeout_s=3)
 def hints(case, seeded):
     """Tell the compiler of an alignment that is not there."""
     x = seeded.normal((case.n,), name="x")

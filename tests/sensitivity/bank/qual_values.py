@@ -49,7 +49,9 @@ def roundings(case, seeded):
 
 
 @kernel_spec(
-    kernel=_gather, candidates=grid(FAULT=["none", "index_16_bits", "product_32_bits"]), cases=[Case(n=200, table=70_000)]
+    kernel=_gather,
+    candidates=grid(FAULT=["none", "index_16_bits", "product_32_bits"]),
+    cases=[Case(n=200, table=70_000)],
 )
 def wide_indices(case, seeded):
     """Hold an index, or a byte offset, in too few bits."""

@@ -11,7 +11,7 @@ import triton.language as tl
 
 
 @triton.jit
-def scaled(x, y, n, factor, BLOCK: tl.constexpr, SPARE: tl.constexpr):  # noqa: ARG001 - unread on purpose
+def scaled(x, y, n, factor, BLOCK: tl.constexpr, SPARE: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y + at, tl.load(x + at, mask=at < n) * factor, mask=at < n)
 
@@ -29,6 +29,7 @@ def multiplied_and_added(x, y, n, factor, BLOCK: tl.constexpr):
     tl.store(y + at, loaded * factor + loaded, mask=at < n)
 
 
+<<<<<<< HEAD
 @triton.jit
 def summed(x, y, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -42,6 +43,9 @@ def counted_up(x, y, n, BLOCK: tl.constexpr):
 
 
 def _scaled(x, y, n, factor, BLOCK: tl.constexpr, SPARE: tl.constexpr):  # noqa: ARG001 - as above
+=======
+def _scaled(x, y, n, factor, BLOCK: tl.constexpr, SPARE: tl.constexpr):
+>>>>>>> 3b6ff6b (Sensitivity bank: run it on a GPU with several seeds)
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y + at, tl.load(x + at, mask=at < n) * factor, mask=at < n)
 
@@ -72,7 +76,7 @@ def _fill_with_spare(arguments):
     arguments["y"].fill_(float(arguments["SPARE"]))
 
 
-def _accumulated(x, y, n, BLOCK: tl.constexpr, SPARE: tl.constexpr):  # noqa: ARG001 - as above
+def _accumulated(x, y, n, BLOCK: tl.constexpr, SPARE: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y + at, tl.load(y + at, mask=at < n) + tl.load(x + at, mask=at < n), mask=at < n)
 
