@@ -1,5 +1,6 @@
 """One run of the bank by the real plugin, in processes and a folder of its own."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -46,11 +47,13 @@ def run_bank(folder: Path, *, device: str, seed: int = 0, workers: int = 0, limi
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-        try:
-            running.wait(limit_s)
-        except subprocess.TimeoutExpired:
-            os.killpg(running.pid, signal.SIGKILL)  # device processes end with their owner
-            running.wait()
+        # Interrupted, pytest still writes what it knows; device processes end with their owner.
+        for sent, wait_s in ((None, limit_s), (signal.SIGINT, 15.0), (signal.SIGKILL, None)):
+            if sent is not None:
+                os.killpg(running.pid, sent)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                running.wait(wait_s)
+                break
         output.seek(0)
         text = output.read()
     report = folder / "qualified-configurations.json"
@@ -63,6 +66,8 @@ def _outcomes(document: dict[str, Any]) -> dict[tuple[str, str, str], str]:
         for case in kernel["cases"]:
             found[kernel["kernel"], case["id"], "fixed"] = str(case["fixed"]["outcome"])
             for record in case["candidates"]:
+                if record["reason"] == "not reached":
+                    continue
                 found[kernel["kernel"], case["id"], record["id"]] = _outcome(record)
     return found
 
