@@ -134,7 +134,15 @@ class Executor:
             if not self.device.target:
                 self.inputs.freeze(launch)
 
-    def execute(self, config: Config | None, pattern: int, *, leftover: int | None = None, noise: bool = False) -> Run:
+    def execute(
+        self,
+        config: Config | None,
+        pattern: int,
+        *,
+        leftover: int | None = None,
+        noise: bool = False,
+        follows: bool = False,
+    ) -> Run:
         """Launch once on fresh inputs, in memory poisoned by the pattern, and collect what came out.
 
         Args:
@@ -142,9 +150,10 @@ class Executor:
             pattern: Byte of memory that nobody wrote.
             leftover: Byte that shared memory and registers are left full of, where they can be; left out: the pattern.
             noise: Launch beside a noise kernel, where there is one.
+            follows: Leave memory that outlives launches as the launch before has left it.
         """
         with self.failures():
-            self._prepare()
+            self._prepare(follows=follows)
             with self.observed(config) as launches:
                 dirt = pattern if leftover is None else leftover
                 with self.memory.poisoned(pattern), self._provocation.around(dirt, noise=noise) as provoked:
@@ -251,10 +260,16 @@ class Executor:
         self.phase = "inputs" if self._looking and phase == "run" else phase
         self._on_progress(self.phase, self.launched)
 
-    def _prepare(self) -> None:
+    @property
+    def keeps_memory(self) -> bool:
+        """Tell whether the fixed launch found or left memory that outlives launches."""
+        return bool(self._survivors)
+
+    def _prepare(self, *, follows: bool = False) -> None:
         """Give inputs and memory the state in which every launch begins."""
         self.inputs.restore()
-        self._survivors.prepare()
+        if not follows:
+            self._survivors.prepare()
         self.memory.begin_launch()
         self.enter("run")
 

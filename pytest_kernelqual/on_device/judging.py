@@ -95,6 +95,23 @@ def judge_runs(runs: list[Run], fixed: Run, leaks: Callable[[], bool], tolerance
     return Judged(outcome, reason, detail)
 
 
+def check_aftermath(run: Run, fixed: Run, *, of_candidate: bool) -> None:
+    """End an attempt where a launch that followed the candidate's gives other bytes, for what that left in memory.
+
+    Args:
+        run: The launch that followed, of the candidate or the fixed one.
+        fixed: A run of the fixed launch.
+        of_candidate: Whose it is.
+    """
+    if same(fixed.outputs, run.outputs):
+        return
+    found = mismatches(fixed.outputs, run.outputs)
+    outcome: Outcome = "nondeterministic" if of_candidate else "out_of_bounds_write"
+    who = "launched again, it" if of_candidate else "the fixed launch, launched after it,"
+    left = "gives other bytes for what was left in memory that outlives a launch"
+    raise LaunchFailed(outcome, f"{who} {left}: {mismatch_in_words(found[0])}", {"mismatches": found})
+
+
 def _check_outside(found: dict[str, Any] | None) -> None:
     if found:
         reason = f"{found['count']} bytes were written in the storage of {found['output']} outside what is returned"

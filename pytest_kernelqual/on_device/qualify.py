@@ -19,7 +19,13 @@ from pytest_kernelqual.on_device.distances import nothing_finite
 from pytest_kernelqual.on_device.executor import Executor, Run
 from pytest_kernelqual.on_device.failed import LaunchFailed
 from pytest_kernelqual.on_device.guards import Buffer
-from pytest_kernelqual.on_device.judging import compared, judge_fixed_runs, judge_runs, told_provocation
+from pytest_kernelqual.on_device.judging import (
+    check_aftermath,
+    compared,
+    judge_fixed_runs,
+    judge_runs,
+    told_provocation,
+)
 from pytest_kernelqual.on_device.layouts import PLAIN
 from pytest_kernelqual.on_device.memory import PATTERN_A, PATTERN_B
 from pytest_kernelqual.on_device.oracle import References, consult, deviations
@@ -146,6 +152,8 @@ class OpenCase:
                 runs += [self._run_candidate(config, fixed, repeat) for repeat in range(1, self._repeats)]
             with executor.failures():
                 tried = self._tried(config, runs, fixed, program)
+            if tried.outcome == "qualified" and executor.keeps_memory and not self._exposing:
+                self._follow(config, fixed)
         except LaunchFailed as failed:
             tried = self._failed(failed, program.digest if program is not None else "")
         self._programs.remember(config, tried)
@@ -244,6 +252,14 @@ class OpenCase:
         self.executor.enter("compare")
         with self.executor.failures():
             return compared(run, fixed, pattern)
+
+    def _follow(self, config: Config, fixed: Run) -> None:
+        """Launch the candidate and the fixed launch after the candidate, in kept memory as that has left it."""
+        for follower in (config, None):
+            run = self.executor.execute(follower, PATTERN_A, follows=True)
+            self.executor.enter("compare")
+            with self.executor.failures():
+                check_aftermath(run, fixed, of_candidate=follower is not None)
 
     def _leaks(self, config: Config | None, under_a: Run) -> bool:
         """Tell whether the bytes follow what is left in shared memory and registers, memory staying as it was."""

@@ -34,6 +34,10 @@ class Survivors:
         """Know of none."""
         self._survivors: list[_Survivor] = []
 
+    def __len__(self) -> int:
+        """Count them."""
+        return len(self._survivors)
+
     def settle(self, buffers: Sequence[Buffer], unchanged: Callable[[], bool]) -> None:
         """Tell scratch from constants.
 

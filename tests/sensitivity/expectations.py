@@ -120,6 +120,9 @@ BROKEN: tuple[Row, ...] = (
     *_faults("second call differs", "calls", second_call=RESTLESS, every_other_call=RESTLESS, all_but_first=RESTLESS),
     Row("result kept from call to call", "remembered", "fixed", "not_run"),
     *(Row("result kept from call to call", "remembered_results", f"BLOCK={block}", WRONG) for block in (32, 128)),
+    *_faults("memory left dirty", "cached_buffers", adds=RESTLESS),
+    *_faults("memory left dirty", "counters", counter_left=RESTLESS),
+    *_faults("table spoilt for the next launch", "cached_tables", spoils_table=RESTLESS, spoils_afterwards=OOB),
     Row("hook that clears nothing", "hooks", "BLOCK=256,num_warps=4,num_stages=3", RESTLESS),
     *(Row("hook that clears the input", "hooks", f"BLOCK={block},num_warps=4,num_stages=3", OOB)
       for block in (512, 1024)),

@@ -103,7 +103,7 @@ def cached_buffers(case, seeded):
     return lambda config: copy_into_cached(x, config["FAULT"] if config else None)
 
 
-@kernel_spec(candidates=grid(FAULT=["none", "spoils_table", "none_again"]), cases=[Case(n=301)])
+@kernel_spec(candidates=grid(FAULT=["none", "spoils_table", "spoils_afterwards", "none_again"]), cases=[Case(n=301)])
 def cached_tables(case, seeded):
     """Spoil a table that is kept: the next launch would find it so."""
     x = seeded.normal((case.n,), name="x")

@@ -176,6 +176,9 @@ def scaled_by_cached_table(x, fault=None):
         table = torch.empty_like(x)
         table.copy_(torch.arange(x.numel(), device=x.device))
         _tables[x.shape] = table
+    if fault == "spoils_afterwards":  # and needs no table itself
+        _tables[x.shape].zero_()
+        return x * torch.arange(x.numel(), device=x.device)
     y = torch.empty_like(x)
     torch.mul(x, _tables[x.shape], out=y)
     if fault == "spoils_table":
