@@ -29,7 +29,6 @@ def multiplied_and_added(x, y, n, factor, BLOCK: tl.constexpr):
     tl.store(y + at, loaded * factor + loaded, mask=at < n)
 
 
-<<<<<<< HEAD
 @triton.jit
 def summed(x, y, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
@@ -42,10 +41,7 @@ def counted_up(x, y, n, BLOCK: tl.constexpr):
     tl.atomic_add(y, tl.sum(tl.load(x + at, mask=at < n, other=0.0)))
 
 
-def _scaled(x, y, n, factor, BLOCK: tl.constexpr, SPARE: tl.constexpr):  # noqa: ARG001 - as above
-=======
 def _scaled(x, y, n, factor, BLOCK: tl.constexpr, SPARE: tl.constexpr):
->>>>>>> 3b6ff6b (Sensitivity bank: run it on a GPU with several seeds)
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y + at, tl.load(x + at, mask=at < n) * factor, mask=at < n)
 
