@@ -15,6 +15,7 @@ VALUES = (
     "device",
     "seed",
     "seeds",
+    "profiles",
     "repeats",
     "json",
     "run-timeout",
@@ -95,8 +96,26 @@ def test_fail_on_takes_outcomes_alone(pytester: pytest.Pytester) -> None:
     """`qualified` cannot fail."""
     assert settings(pytester, ini="kernelqual_fail_on = timeout not_run").fail_on == ("timeout", "not_run")
     for wrong in ("qualified", "time_out"):
-        with pytest.raises(SettingsError, match=f"kernelqual_fail_on names '{wrong}'; outcomes: mismatch"):
+        with pytest.raises(SettingsError, match=f"kernelqual_fail_on names '{wrong}'; outcomes: within_tolerance"):
             settings(pytester, ini=f"kernelqual_fail_on = {wrong}")
+
+
+def test_profiles_are_names_in_any_form(pytester: pytest.Pytester) -> None:
+    """Put in the order in which they run; a name that is none, or that only a spec may use, is told."""
+    assert settings(pytester).profiles is None
+    ini = "kernelqual_profiles = ties cancelling\n"
+    assert settings(pytester, ini=ini).profiles == ("cancelling", "ties")
+    assert settings(pytester, "--kernelqual-profiles=one_hot,ties", ini=ini).profiles == ("ties", "one_hot")
+    assert settings(pytester, "--kernelqual-profiles=none", ini=ini).profiles == ()
+    assert "nonfinite" not in (settings(pytester, "--kernelqual-profiles=all").profiles or ())
+    for wrong, told in {
+        "tie": "no profile is called 'tie'; did you mean 'ties'",
+        "xyz": "no profile is called 'xyz'; use cancelling, ",
+        "nonfinite": r"nonfinite is for specs that name it: kernel_spec\(profiles=\[..., 'nonfinite'\]\)",
+        "": "names no profile; use none for no further ones",
+    }.items():
+        with pytest.raises(SettingsError, match=f"^--kernelqual-profiles='{wrong}': {told}"):
+            settings(pytester, f"--kernelqual-profiles={wrong}")
 
 
 def test_report_path_counts_from_the_current_folder_or_the_root(pytester: pytest.Pytester) -> None:

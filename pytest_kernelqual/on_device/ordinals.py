@@ -61,7 +61,11 @@ class Ordinals(NamedTuple):
 
     def mirrored(self, ordinals: torch.Tensor) -> torch.Tensor:
         """Return the negative values; within bounds, those as far from the other bound."""
-        return (self.least + self.greatest) - ordinals if self.bounded else ~ordinals
+        if not self.bounded:
+            return ~ordinals
+        if (self.least < 0) == (self.greatest < 0):  # the sum of both could be beyond 64 bits
+            return self.greatest - (ordinals - self.least)
+        return (self.least + self.greatest) - ordinals
 
     def clamped(self, ordinals: torch.Tensor) -> torch.Tensor:
         """Move what is beyond the bounds onto them."""

@@ -13,6 +13,7 @@ from pytest_kernelqual.on_device.snapshots import Draw
 from pytest_kernelqual.on_device.streams import Key
 
 _63_BITS = (1 << 63) - 1
+_31_BITS = (1 << 31) - 1
 _OCTAVES = 20
 """Over so many, sums of even a few values with 8 bits of mantissa do not fit the 24 bits of a float32."""
 _KEPT_OCTAVES = 3
@@ -100,17 +101,17 @@ class _Within:
         return self._spread(at, self._top, None)
 
     def cancelling(self, at: torch.Tensor) -> torch.Tensor:
-        """The halves of a row cancel, but for its smallest elements: the sum is as small as the rounding on the way.
+        """The halves of each axis cancel, but for small elements: a sum is as small as the rounding on the way.
 
-        Of the first tensor, that is. Further tensors repeat themselves instead, along each axis, so that products with
-        the first one cancel as well.
+        Of the first tensor, that is. The halves of further ones are the same instead, so that products with the first
+        one cancel as well.
         """
-        base, second = self._folded(at)
+        base, odd = self._folded(at)
         found = self._moderate(base)
         if not self._first:
             return found
         large = torch.where(found < 0, ~found, found) >= self._lowest(self._moderate_exponent, _OCTAVES - _KEPT_OCTAVES)
-        return torch.where(second & large, self._values.mirrored(found), found)
+        return torch.where(odd & large, self._values.mirrored(found), found)
 
     def constant(self, at: torch.Tensor) -> torch.Tensor:
         """One large value with a long mantissa: narrow accumulators overflow, variances vanish, maxima tie."""
@@ -124,7 +125,7 @@ class _Within:
         """Half-way between two values of a narrower dtype, or between two whole numbers."""
         mantissa = self._values.mantissa_bits
         least, most = max(-2, 1 - self._values.most_exponent), min(6, self._values.most_exponent - 1)
-        choice = streams.words_at(self._key, 2, at).to(torch.int64) & _63_BITS
+        choice = self._choice(at)
         exponent = choice % (most - least + 1) + least
         kept = torch.tensor([width for width in (2, 3, 7, 10, 23) if width < mantissa] or [0], device=at.device)
         whole = exponent.clamp(0, mantissa - 1)  # mantissa bits before the binary point
@@ -139,7 +140,7 @@ class _Within:
     def denormals(self, at: torch.Tensor) -> torch.Tensor:
         """Zeros of both signs, denormal numbers of every size and the least normal ones."""
         mantissa = self._values.mantissa_bits
-        choice = streams.words_at(self._key, 2, at).to(torch.int64) & _63_BITS
+        choice = self._choice(at)
         magnitude = (self._long(at) & ((2 << mantissa) - 1)) >> choice % (mantissa + 2)
         return self._fitted(magnitude, choice >> 30 & 1 == 1)
 
@@ -151,21 +152,21 @@ class _Within:
         small = [0, 1, (1 << mantissa) - 1, 1 << mantissa, one - 1, one, one + 1, integers_end]
         known = torch.tensor([*small, values.largest, values.largest - 1], device=at.device)
         tame = streams.words_at(self._key, 3, at // self._row) & 1 == 1
-        choice = streams.words_at(self._key, 2, at).to(torch.int64) & _63_BITS
+        choice = self._choice(at)
         number = torch.where(tame, choice % len(small), choice % len(known))
         return self._fitted(known[number], choice >> 30 & 1 == 1)
 
     def one_hot(self, at: torch.Tensor) -> torch.Tensor:
         """One element of each row is not zero, or not the value nearest to it."""
         row = at // self._row
-        hot = (streams.words_at(self._key, 3, row).to(torch.int64) & _63_BITS) % self._row
+        hot = self._choice(row) % self._row
         zero = self._values.clamped(torch.zeros_like(at))
         return torch.where(at % self._row == hot, self._spread(row, 0, 1), zero)
 
     def nonfinite(self, at: torch.Tensor) -> torch.Tensor:
         """Infinities and quiet NaN of any payload among plain values, in every other row."""
         largest, mantissa = self._values.largest, self._values.mantissa_bits
-        choice = streams.words_at(self._key, 2, at).to(torch.int64) & _63_BITS
+        choice = self._choice(at)
         quiet = 1 << mantissa - 1
         payload = self._long(at) % quiet
         has_infinity = largest + 1 & (1 << mantissa) - 1 == 0
@@ -185,7 +186,13 @@ class _Within:
     def _spread(self, at: torch.Tensor, exponent: int, octaves: int | None) -> torch.Tensor:
         """Choose below 2**(exponent + 1), or within the bounds, over so many octaves or all."""
         top, bottom = self._highest(exponent), self._lowest(exponent, octaves)
-        magnitude = self._long(at) % (top - bottom + 1) + bottom
+        mantissa = self._values.mantissa_bits
+        whole = top - bottom + 1 >> mantissa
+        if whole:  # the octave by a word of its own: one remainder of both would favour low octaves of float64
+            octave = self._choice(at) % whole
+            magnitude = top - (octave << mantissa) - (self._long(at) & (1 << mantissa) - 1)
+        else:
+            magnitude = top - self._long(at) % (top - bottom + 1)
         return self._values.signed(magnitude, streams.words_at(self._key, 2, at) < 0)
 
     def _highest(self, exponent: int) -> int:
@@ -199,29 +206,29 @@ class _Within:
     def _fitted(self, magnitude: torch.Tensor, negative: torch.Tensor) -> torch.Tensor:
         return self._values.signed(magnitude.clamp(self._values.nearest, self._values.farthest), negative)
 
+    def _choice(self, at: torch.Tensor) -> torch.Tensor:
+        """Return whole numbers of 31 bits, independent of those of `_long` and of the sign that `_spread` takes."""
+        return streams.words_at(self._key, 2, at).to(torch.int64).bitwise_and_(_31_BITS)
+
     def _long(self, at: torch.Tensor) -> torch.Tensor:
         """Return whole numbers of 63 bits."""
         high = streams.words_at(self._key, 0, at).to(torch.int64).bitwise_left_shift_(32)
         return high.bitwise_xor_(streams.words_at(self._key, 1, at)).bitwise_and_(_63_BITS)
 
     def _folded(self, at: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the place in the first half that a place repeats, and whether it is in the second half of a row.
+        """Return the place in the first half of each axis that a place repeats, and whether they are odd halves apart.
 
-        The first tensor repeats itself along rows only, others along each axis. What is left over of an odd number of
-        elements repeats nothing.
+        What is left over of an odd number of elements repeats nothing.
         """
         rest, base, step = at, torch.zeros_like(at), 1
-        in_second = torch.zeros_like(at, dtype=torch.bool)
-        for axis in reversed(range(len(self._shape))):
-            size = max(self._shape[axis], 1)
+        odd = torch.zeros_like(at, dtype=torch.bool)
+        for axis in reversed(self._shape):
+            size = max(axis, 1)
             half, index = size // 2, rest % size
             second = (index >= half) & (index < 2 * half)
-            if axis == len(self._shape) - 1:
-                in_second = second
-            if axis == len(self._shape) - 1 or not self._first:
-                index = torch.where(second, index - half, index)
-            rest, base, step = rest // size, base + index * step, step * size
-        return base, in_second
+            base += torch.where(second, index - half, index) * step
+            rest, step, odd = rest // size, step * size, odd ^ second
+        return base, odd
 
 
 def _signed_64(value: int) -> int:

@@ -137,13 +137,14 @@ def _environment(environment: Environment | None) -> list[str]:
         for name in ("torch", "triton", "python", "kernelqual", "driver", "runtime")
         if (version := getattr(environment, name))
     ]
-    sets = _count(environment.seeds + len(environment.profiles), "input set")
-    profiles = f" (profiles normal, {', '.join(environment.profiles)})" if environment.profiles else ""
+    sets = _count(environment.seeds, "input set")
+    profiles = ", ".join(environment.profiles)
     launches = _count(environment.repeats, "launch", "launches")
     return [
         f"device: {told}",
         f"versions: {', '.join(versions) or 'unknown'}",
-        f"inputs: seed {environment.seed}, {sets} a case{profiles}, {launches} of a candidate on each",
+        f"inputs: seed {environment.seed}, {sets} a case, {launches} of a candidate on each",
+        *([f"profiles: one more input set each of {profiles}"] if profiles else []),
         *([f"provocation: {environment.provocation}"] if environment.provocation else []),
     ]
 
