@@ -53,7 +53,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 _VALUES = (
     ("device", "NAME", "auto, cuda, cuda:N, hip, hip:N or interpreter; default auto"),
     ("seed", "N", "seed of every input; default 0"),
-    ("seeds", "N", "input sets of each case; default 2 on a GPU, 1 under the interpreter"),
+    ("seeds", "N", "input sets of normal values of each case; default 1"),
     (
         "profiles",
         "NAMES",

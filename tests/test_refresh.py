@@ -170,21 +170,24 @@ def test_row_has_the_weakest_evidence_of_its_cases(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("machine", "reason"),
-    [
-        (Machine({FIXED: 10.0, "A=1": 5.0}, noise=0.1), "not written: timing is too noisy"),
-        (Machine({FIXED: 10.0, "A=1": 5.0}, refuse="host sync"), "not written: host sync"),
-        (
-            Machine({FIXED: 10.0, "A=1": 5.0}, clocks=lambda: [Clocks(sm_mhz=1000), Clocks(sm_mhz=2000)]),
-            "not written: the clock moved",
-        ),
-    ],
+    ("more", "reason"), [({"noise": 0.1}, "timing is too noisy"), ({"refuse": "host sync"}, "host sync")]
 )
-def test_what_cannot_be_measured_is_not_written(tmp_path: Path, machine: Machine, reason: str) -> None:
-    """With the reason."""
+def test_what_can_never_be_measured_keeps_the_fixed_launch(tmp_path: Path, more: dict[str, Any], reason: str) -> None:
+    """With the reason, since the key would be missing for good; a committed config stays as it is."""
+    machine = Machine({FIXED: 10.0, "A=1": 5.0}, **more)
+    row = row_of(refreshed(tmp_path, machine))
+    assert (row.config, row.times_us, row.speed_up) == (None, None, None)
+    assert row.note.startswith(f"fixed launch kept, not measured: {reason}")
+    commit(tmp_path, "A=1")
     found = refreshed(tmp_path, machine)
-    assert found.row is None
-    assert found.reason.startswith(reason)
+    assert (found.row, found.reason.partition(": ")[2].startswith(reason)) == (None, True)
+
+
+def test_a_disturbed_device_writes_nothing(tmp_path: Path) -> None:
+    """Another run may have better luck."""
+    machine = Machine({FIXED: 10.0, "A=1": 5.0}, clocks=lambda: [Clocks(sm_mhz=1000), Clocks(sm_mhz=2000)])
+    found = refreshed(tmp_path, machine)
+    assert (found.row, found.reason.startswith("not written: the clock moved")) == (None, True)
 
 
 def test_a_device_that_is_disturbed_halfway_writes_nothing(tmp_path: Path) -> None:

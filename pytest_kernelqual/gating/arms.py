@@ -66,6 +66,8 @@ class Arms:
         self._exclusive = exclusive
         self._shared = shared
         self.plan = TimingOpened()
+        self.disturbed = ""
+        """What kept samples from being taken, where it was not the launches: another run may have better luck."""
 
     def open(self, target_us: float, *, qualify: bool) -> None:
         """Get ready to take samples of about `target_us`; `qualify` opens the case first.
@@ -107,6 +109,7 @@ class Arms:
             disturbed = _disturbance(reply)
             if not disturbed:
                 return _checked(reply.rounds)
+        self.disturbed = disturbed
         raise UnmeasurableError(disturbed)
 
     def _ask(self, request: Request) -> Reply:

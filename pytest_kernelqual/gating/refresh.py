@@ -70,7 +70,10 @@ def _refreshed(
     arms = make(configs)
     armed = control(arms, margin=bench.margins.fixed, qualify=True)
     if armed.verdict != "ok":
-        return Refreshed(None, f"not written: {armed.reason}", armed)
+        if incumbent is not None or arms.disturbed:
+            return Refreshed(None, f"not written: {armed.reason}", armed)
+        # As it would be every time; without a row the key would be missing for good.
+        return Refreshed(_unmeasured(bench, production, armed.reason), armed.reason, armed)
     try:
         old = configs.index(incumbent) if incumbent is not None else 0
         # Arm 1 stands for the fixed launch where that is a challenger.
@@ -79,6 +82,18 @@ def _refreshed(
         return Refreshed(*_decided(bench, arms, configs, old, rivals[:1], production), armed)
     except UnmeasurableError as error:
         return Refreshed(None, f"not written: {error}", armed)
+
+
+def _unmeasured(bench: Bench, fixed: FixedRecord, reason: str) -> Row:
+    """Return the row of a key whose launches cannot be timed well enough to choose."""
+    return Row(
+        key=bench.key,
+        config=None,
+        fixed_output=fixed.output,
+        fixed_inputs=fixed.inputs,
+        note=f"fixed launch kept, not measured: {reason}",
+        measured_at=datetime.now(UTC).date().isoformat(),
+    )
 
 
 def _incumbent(bench: Bench) -> Config | None:

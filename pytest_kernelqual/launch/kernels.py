@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import triton
@@ -117,8 +117,9 @@ def jit_function(kernel: object) -> Any:
     return chain[-1]
 
 
+@lru_cache(maxsize=256)
 def signature(jit: Any) -> Signature:
-    """Return the parameters of a jit function, compiled or interpreted."""
+    """Return the parameters of a jit function, compiled or interpreted; read once, as every launch asks for them."""
     parameters = dict(inspect.signature(jit.fn).parameters)
     return Signature(
         parameters=parameters,

@@ -67,9 +67,11 @@ class Server:
         self._left_alive: list[Buffer] = []
         self._comparison: Comparison | None = None
         self._ruler: Ruler | None = None
+        self._told: tuple[Phase, int] | None = None
 
     def answer(self, request: Request) -> Reply:
         """Answer one request; an error of ours is `Refused`."""
+        self._told = None
         try:
             return self._answer(request)
         except KernelqualError as error:
@@ -146,7 +148,8 @@ class Server:
             exposure=exposure,
             survivors=self._left_alive,
         )
-        return OpenCase(executor, repeats=self._settings.effort(self.device.kind, spec.seeds, spec.repeats)[1])
+        _, repeats = self._settings.effort(self.device.kind, spec.seeds, spec.repeats)
+        return OpenCase(executor, repeats=repeats)
 
     def _try(self, config: Config, *, look: bool) -> Tried:
         opened = self._opened()
@@ -197,4 +200,7 @@ class Server:
         return self.open_case
 
     def _progress(self, phase: Phase, launches: int) -> None:
-        self._send(Progress(phase=phase, launches=launches))
+        """Tell the owner, unless that is what it was told last."""
+        if (phase, launches) != self._told:
+            self._told = phase, launches
+            self._send(Progress(phase=phase, launches=launches))

@@ -116,7 +116,7 @@ class Comparison:
         target_us: float,
         cold: bool,
     ) -> None:
-        """Build the ring, choose how to sample, and capture every arm.
+        """Build the ring, choose how to sample, and launch every arm once.
 
         Args:
             make_set: Builds another input set.
@@ -147,15 +147,17 @@ class Comparison:
         self._flush = _flush_buffer() if size.flushed else None
         self._mutates = mutates
         self._live, self._pristine = _memories(self._sets) if mutates else ([], [])
-        self._graphs: list[torch.cuda.CUDAGraph] = []
+        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self._pool = torch.cuda.graph_pool_handle()
         self._spin_cycles = _SPIN_CYCLES
-        method: Method = "graph" if self._capture(launches) else "events"
+        method: Method = "graph" if self._capture(0, launches) else "events"
         if method == "events":
             launches = min(launches, 2_000)
         self.plan = Plan(method, size.cache, size.ring, launches, footprint, mutates)
 
     def warm_up(self) -> None:
         """Run the first arm until the clocks are as they stay."""
+        self._prepare(0)
         began = time.monotonic()
         while time.monotonic() - began < _WARM_UP_S:
             self._sample(0)
@@ -169,6 +171,8 @@ class Comparison:
         Where the host fell behind the device, all are taken again behind longer spins.
         """
         abba, baab = (first, second, second, first), (second, first, first, second)
+        for arm in (first, second):
+            self._prepare(arm)
         while True:
             _spin(_HEAD_START_CYCLES)
             for arm in (first, second):
@@ -218,19 +222,20 @@ class Comparison:
                 return _Sample(begin, end, late=False)
             self._spin_longer()
 
-    def _capture(self, launches: int) -> bool:
-        """Capture each arm; each takes the memory of the one before, so that all write the same output buffers."""
-        pool = torch.cuda.graph_pool_handle()
-        for arm in range(len(self._arms)):
-            graph = self._captured(arm, launches, pool)
-            if graph is None:
-                self._graphs.clear()
-                return False
-            self._graphs.append(graph)
-        for graph in self._graphs:  # the first replay uploads the graph
-            graph.replay()
+    def _capture(self, arm: int, launches: int) -> bool:
+        """Capture an arm; it takes the memory of the ones before, so that all write the same output buffers."""
+        graph = self._captured(arm, launches, self._pool)
+        if graph is None:
+            return False
+        self._graphs[arm] = graph
+        graph.replay()  # the first replay uploads the graph
         torch.cuda.synchronize()
         return True
+
+    def _prepare(self, arm: int) -> None:
+        """Have the graph of an arm that was not sampled before: of many arms most are not, until samples are long."""
+        if self.plan.method == "graph" and arm not in self._graphs and not self._capture(arm, self.plan.launches):
+            raise UnmeasurableError("the launch of one config can be captured, and that of another one cannot")
 
     def _captured(self, arm: int, launches: int, pool: Any) -> torch.cuda.CUDAGraph | None:
         """Return the graph of launches on the ring, or None where they cannot be captured."""
