@@ -12,6 +12,7 @@ from committed_samples import H200, row
 from stub_timing import space_of
 from test_xdist import plain
 
+from pytest_kernelqual.model.config import Scalar
 from pytest_kernelqual.model.messages import Describe, Described
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.processes.device import Limits
@@ -45,7 +46,7 @@ def screened(case, seeded):
 """
 ON = "NVIDIA_H200]"
 INTERPRETED = ("--kernelqual-device=interpreter", "-p", "no:xdist")
-CONFIG = {"BLOCK": 32, "num_warps": 4}
+CONFIG: dict[str, Scalar] = {"BLOCK": 32, "num_warps": 4}
 
 
 @pytest.fixture(scope="module")

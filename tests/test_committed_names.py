@@ -17,7 +17,7 @@ NASTY = [
     "NUL.JSON", "COM1", "LPT9.X", "a\0b", "a\nb", "a:b", "a*b?", "ä", "a\u0308", "Ä", "ß", "SS", "ss", "\u0131", "I",
     "i", "İ", "ﬁ", "fi", "\u202eabc", "\ud800", "😀", ".hidden", ".lock", "x" * 300, "x" * 301, "X" * 100, "X" * 101,
     "rms_norm+0123456789ab", "rms_norm", "_rms_norm", "RMS_norm", "readme.md", "X.MD", "H200.JSON", "H200.", "%20",
-    "NVIDIA%20H200",
+    "NVIDIA%20H200", "NVIDIA   H200",
 ]  # fmt: skip
 
 any_name = st.sampled_from(NASTY) | st.text(max_size=12) | st.text("aAbB _+.-/", max_size=6)
@@ -36,6 +36,12 @@ def test_names_never_meet(kernel: str, device: str, other_kernel: str, other_dev
     """Different names have different files, also where upper and lower case are one; equal names one file."""
     one, other = str(place(kernel, device)), str(place(other_kernel, other_device))
     assert (one.casefold() == other.casefold()) == ((kernel, device) == (other_kernel, other_device))
+
+
+def test_nasty_names_never_meet() -> None:
+    """No two of them, which chance alone need not bring together."""
+    for names in ([place("k", name) for name in NASTY], [place(name, "NVIDIA H200") for name in NASTY]):
+        assert len({str(path).casefold() for path in names}) == len(NASTY)
 
 
 @settings(deadline=None)

@@ -7,7 +7,7 @@ from unicodedata import normalize
 # Plain names stand for themselves. Upper and lower case would be one name on some file systems,
 # so a plain kernel has lower case only and a plain device upper case only.
 _PLAIN_KERNEL = re.compile(r"[a-z0-9_]+")
-_PLAIN_DEVICE = re.compile(r"[A-Z0-9][A-Z0-9 .-]*[A-Z0-9]")
+_PLAIN_DEVICE = re.compile(r"[A-Z0-9](?: ?[A-Z0-9.-])+(?<=[A-Z0-9])")
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)(\..*)?")
 _UNSAFE = re.compile(r"[^a-z0-9_.-]+")
 _BETWEEN = "\0"

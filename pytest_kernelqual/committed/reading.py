@@ -1,6 +1,7 @@
 """Committed files as text: what they say, or the one reason why they are refused."""
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -41,6 +42,8 @@ def decode(data: bytes, path: str) -> CommittedFile | Refusal:
 
 
 def _text_problem(data: bytes) -> tuple[Code, str] | None:
+    if data.startswith(BOM_UTF8):
+        return "not_json", "begins with a byte order mark; save it as UTF-8 without one"
     if len(data) > MAX_BYTES:
         return "too_large", f"has more than {MAX_BYTES} bytes; remove it and update the configs again"
     conflict = _CONFLICT.search(data)

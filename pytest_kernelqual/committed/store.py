@@ -218,7 +218,10 @@ class Store:
     def _entries(self, refusals: list[Refusal]) -> Iterator[Path]:
         """Yield what lies directly in the root or in a folder of it, except those folders themselves."""
         for path in _listed(self.root, refusals):
-            if _is_folder(path):
+            if leads_back(path):
+                text = "a link that leads back to a folder above it; remove it"
+                refusals.append(Refusal(code="misplaced", path=str(path), text=text))
+            elif _is_folder(path):
                 yield from _listed(path, refusals)
             else:
                 yield path
@@ -284,6 +287,13 @@ def _same(one: dict[str, Scalar] | None, other: dict[str, Scalar] | None) -> boo
 def is_looked_at(path: Path) -> bool:
     """Tell whether a file or folder of a store must be one that is read; hidden and Markdown files need not."""
     return not path.name.startswith(".") and path.suffix.lower() != ".md"
+
+
+def leads_back(path: Path) -> bool:
+    """Tell whether a path is a link to a folder that it lies in, so that no walk along it would end."""
+    with suppress(OSError, RuntimeError):  # RuntimeError: a link to itself, up to Python 3.12
+        return path.is_symlink() and path.parent.resolve().is_relative_to(path.resolve(strict=True))
+    return False
 
 
 def _listed(folder: Path, refusals: list[Refusal]) -> list[Path]:

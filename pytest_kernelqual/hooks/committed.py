@@ -1,7 +1,8 @@
 """Hooks about committed configs: one item per spec, key and device, and one per file."""
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,14 +12,14 @@ from msgspec import structs
 
 from pytest_kernelqual.committed.names import file_name
 from pytest_kernelqual.committed.schema import CommittedDevice, key_text
-from pytest_kernelqual.committed.store import Contents, is_looked_at
+from pytest_kernelqual.committed.store import Contents, is_looked_at, leads_back
 from pytest_kernelqual.hooks.benchmark import Benchmarks
 from pytest_kernelqual.hooks.committed_files import CommittedFileCollector, CommittedFileItem, judge_file
 from pytest_kernelqual.hooks.committed_row import KeyTarget, RowSession
 from pytest_kernelqual.hooks.doubt import most_doubtful_first
 from pytest_kernelqual.hooks.item_report import attach
 from pytest_kernelqual.hooks.run import Declared, Run, TargetRow
-from pytest_kernelqual.model.case import Case
+from pytest_kernelqual.model.case import id_of
 from pytest_kernelqual.model.messages import CaseInfo, SpecInfo
 
 ROW = pytest.StashKey[RowSession]()
@@ -55,7 +56,8 @@ class CommittedConfigs:
         if declared is None or "kernelqual_key" not in metafunc.fixturenames:
             return
         targets = list(self._targets(declared))
-        ids = [f"{Case(**target.key).id}-{_device_id(target)}" for target in targets]
+        names = _device_ids(targets)
+        ids = [f"{id_of(target.key)}-{names[target.row.device]}" for target in targets]
         metafunc.parametrize("kernelqual_key", targets, ids=ids, indirect=True)
 
     def _targets(self, declared: Declared) -> Iterator[KeyTarget]:
@@ -84,9 +86,24 @@ class CommittedConfigs:
             self._contents = self._run.store.read_all()
         return self._contents
 
+    def pytest_ignore_collect(self, collection_path: Path, config: pytest.Config) -> bool | None:
+        """Enter folders of kernels whatever they are called, and no link that is none of them.
+
+        What has no item by that is told in the end.
+        """
+        path, root = collection_path, self._run.store.root
+        if path == root or not path.is_relative_to(root) or not path.is_dir():
+            return None
+        if leads_back(path) or (path.parent != root and path.is_symlink()):
+            return True
+        asked = config.getoption("ignore") or config.getoption("ignore_glob")
+        return False if path.parent == root and is_looked_at(path) and not asked else None
+
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-        """Collect files of the folder of committed configs."""
-        if not file_path.is_relative_to(self._run.store.root) or not is_looked_at(file_path):
+        """Collect files of the folder of committed configs; a name that cannot be printed is told in the end."""
+        root = self._run.store.root
+        ours = file_path.is_relative_to(root) and is_looked_at(file_path)
+        if not ours or not str(file_path.relative_to(root)).isprintable():
             return None
         collector: CommittedFileCollector = CommittedFileCollector.from_parent(parent, path=file_path)
         collector.judge = lambda path: judge_file(path, self.contents, self._specs, self._run)
@@ -120,6 +137,13 @@ class CommittedConfigs:
         elif isinstance(item, CommittedFileItem) and call.when == "call":
             attach(self._run, report, item.record, handwritten=False)
         return report
+
+
+def _device_ids(targets: Sequence[KeyTarget]) -> dict[str, str]:
+    """Return how node ids call devices, by file: by name, unless that is not enough to tell them apart."""
+    names = {target.row.device: _device_id(target) for target in targets}
+    told = Counter(names.values())
+    return {stem: name if told[name] == 1 else stem for stem, name in names.items()}
 
 
 def _device_id(target: KeyTarget) -> str:

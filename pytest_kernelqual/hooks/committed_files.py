@@ -18,6 +18,9 @@ from pytest_kernelqual.model.messages import SpecInfo
 from pytest_kernelqual.model.record import CommittedRecord, KernelRecord
 from pytest_kernelqual.report.rows import committed_text
 
+# The report tells of every row.
+_MOST_TOLD = 20
+
 
 class CommittedFileCollector(pytest.File):
     """One file of committed configs."""
@@ -42,7 +45,9 @@ class CommittedFileItem(pytest.Item):
         found = [structs.replace(one, nodeid=self.nodeid) for one in self.judge(self.path)]
         self.record = KernelRecord(kernel=self.path.parent.name, nodeid=self.nodeid, committed=found)
         if any(not one.passed for one in found):
-            pytest.fail("\n".join(committed_text(one) for one in found), pytrace=False)
+            lines = [committed_text(one) for one in found[:_MOST_TOLD]]
+            more = [f"and {len(found) - len(lines)} more"] if len(found) > len(lines) else []
+            pytest.fail("\n".join([*lines, *more]), pytrace=False)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """Show the reasons alone."""

@@ -1,7 +1,8 @@
 """What is told of all committed rows at the end of a run: whether any was timed, and what a refresh writes."""
 
+import os
 from collections.abc import Iterable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
@@ -27,15 +28,13 @@ def untimed(kernels: Iterable[KernelRecord], environment: Environment | None) ->
     return [f"no committed config was timed on {environment.device.name}: {len(untold)} rows, the first one: {why}"]
 
 
-def uncollected(store: Store) -> list[str]:
-    """Return what is wrong with entries of the folder that are no files to pytest, so that no item tells it."""
-    refusals = [(refusal, Path(refusal.path)) for refusal in store.read_all().refusals]
-    return [
-        str(refusal)
-        for refusal, path in refusals
-        # A folder too deep matters by its files, which have items.
-        if not path.is_file() and not (path.is_dir() and refusal.code == "misplaced")
-    ]
+def uncollected(store: Store, root: Path, nodeids: Iterable[str]) -> list[str]:
+    """Return what is wrong with entries of the folder of which no item tells it; `root` is what node ids count from."""
+    files = {nodeid.removesuffix("::file") for nodeid in nodeids if nodeid.endswith("::file")}
+    # A folder matters by its files.
+    told = files | {str(parent) for file in files for parent in PurePosixPath(file).parents}
+    found = store.read_all().refusals
+    return [str(refusal) for refusal in found if Path(os.path.relpath(refusal.path, root)).as_posix() not in told]
 
 
 def over_budget(kernels: Iterable[KernelRecord]) -> list[str]:

@@ -258,7 +258,7 @@ class Results:
         if not cut_short:
             self._problems += untimed(kernels, environment or self._environment)
             if self._run.default_paths:
-                self._problems += uncollected(self._run.store)
+                self._problems += uncollected(self._run.store, self._config.rootpath, nodeids)
         because += [*missed, *over_budget(kernels), *self._notes]
         environment = self._stamped(environment or self._environment)
         if self._run.settings.update and self._refreshed is None:

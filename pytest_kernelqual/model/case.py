@@ -20,7 +20,7 @@ class Case:
     `interpreter` names the axes that are smaller where the Triton interpreter runs the case; the id stays.
     """
 
-    def __init__(self, *, interpreter: Mapping[str, AxisValue] | None = None, **axes: AxisValue) -> None:
+    def __init__(self, /, *, interpreter: Mapping[str, AxisValue] | None = None, **axes: AxisValue) -> None:
         """Keep the axes; they are checked where the spec is declared."""
         self.axes = {name: _frozen(value) for name, value in axes.items()}
         smaller: Any = {} if interpreter is None else interpreter
@@ -31,7 +31,7 @@ class Case:
     @property
     def id(self) -> str:
         """Name the case as node ids do: `rows4096-cols4096-bfloat16`; a string stands without its axis name."""
-        return "-".join(_part(name, value) for name, value in self.axes.items()) or "default"
+        return id_of(self.axes)
 
     def problem(self) -> str | None:
         """Say what is wrong with an axis, or None."""
@@ -66,6 +66,11 @@ class Case:
     def __repr__(self) -> str:
         """Show the call that makes this case."""
         return f"Case({', '.join(f'{name}={shown(value)}' for name, value in self.axes.items())})"
+
+
+def id_of(axes: Mapping[str, Any]) -> str:
+    """Name axes or a key as node ids do, whatever the axes are called."""
+    return "-".join(_part(name, _frozen(value)) for name, value in axes.items()) or "default"
 
 
 _RESERVED = frozenset({"axes", "id", "interpreter", "problem", "under_interpreter"})

@@ -1,7 +1,8 @@
 """Properties for pytest's own `--junitxml`, as pairs of name and value."""
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, CommittedRecord, Document
@@ -42,7 +43,7 @@ def suite_properties(document: Document) -> Properties:
         ]
     told += [(f"kernelqual.problem {kernel.nodeid}", kernel.problem) for kernel in document.kernels if kernel.problem]
     rows = [row for kernel in document.kernels for row in kernel.committed]
-    told += [(f"kernelqual.committed {_row_name(row, rows)}", _row(row)) for row in rows]
+    told += [(f"kernelqual.committed {name}", _row(row)) for name, row in zip(_row_names(rows), rows, strict=True)]
     cases = [case for kernel in document.kernels for case in kernel.cases]
     return _cleaned(told) + [pair for case in cases for pair in case_properties(case)]
 
@@ -54,10 +55,12 @@ def case_properties(case: CaseRecord) -> Properties:
     return _cleaned(told)
 
 
-def _row_name(row: CommittedRecord, rows: Sequence[CommittedRecord]) -> str:
-    """Return the node id; where one item tells of several rows, as that of a file does, the number among them too."""
-    same = [one for one in rows if one.nodeid == row.nodeid]
-    return row.nodeid if len(same) == 1 else f"{row.nodeid} {next(at for at, one in enumerate(same) if one is row) + 1}"
+def _row_names(rows: Sequence[CommittedRecord]) -> Iterator[str]:
+    """Yield node ids; where one item tells of several rows, as that of a file does, with the number among them."""
+    totals, so_far = Counter(row.nodeid for row in rows), Counter[str]()
+    for row in rows:
+        so_far[row.nodeid] += 1
+        yield row.nodeid if totals[row.nodeid] == 1 else f"{row.nodeid} {so_far[row.nodeid]}"
 
 
 def _row(row: CommittedRecord) -> str:

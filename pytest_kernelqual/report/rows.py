@@ -5,12 +5,13 @@ from collections.abc import Iterable, Iterator
 
 from pytest_kernelqual.committed.refusal import Refusal
 from pytest_kernelqual.committed.store import RowChange, UpdateReport
-from pytest_kernelqual.model.case import Case
+from pytest_kernelqual.model.case import id_of
 from pytest_kernelqual.model.config import Config, Scalar
 from pytest_kernelqual.model.record import CommittedRecord, GateRecord, KernelRecord
 from pytest_kernelqual.report.phrases import clean
 
 _LONGEST = 300
+_MOST_LINES = 100
 _QUIET = ("ok",)
 # Verdicts of which no row need be there: a config would be made up.
 _WITHOUT_ROW = ("missing", "bad_file", "duplicate", "orphan")
@@ -43,7 +44,9 @@ def rows_summary(kernels: Iterable[KernelRecord]) -> str:
     told = ", ".join(f"{count} {verdict}" for verdict, count in counts.most_common())
     changed = sum(row.production == "changed" for _, row in rows)
     drifted = f"; production's bytes changed in {changed}" if changed else ""
-    return "\n".join([f"committed configs: {len(rows)} rows: {told}{drifted}", *_notable(rows)])
+    lines = [*_notable(rows)]
+    more = [f"  and {len(lines) - _MOST_LINES} more, which the report tells"] if len(lines) > _MOST_LINES else []
+    return "\n".join([f"committed configs: {len(rows)} rows: {told}{drifted}", *lines[:_MOST_LINES], *more])
 
 
 def refresh_summary(reports: Iterable[UpdateReport | Refusal]) -> str:
@@ -69,7 +72,7 @@ def _change(name: str, change: RowChange) -> str:
     speed = f", {row.speed_up:.3f} times the fixed launch's speed" if row.speed_up else ""
     was = f" (was {_config(change.before.config)})" if name == "changed" and change.before is not None else ""
     note = f"; {row.note}" if row.note else ""
-    return f"  {clean(f'{name} {Case(**row.key).id}: {_config(row.config)}{was}{speed}{note}', _LONGEST)}"
+    return f"  {clean(f'{name} {id_of(row.key)}: {_config(row.config)}{was}{speed}{note}', _LONGEST)}"
 
 
 def _notable(rows: list[tuple[KernelRecord, CommittedRecord]]) -> Iterator[str]:
@@ -89,7 +92,7 @@ def _notable(rows: list[tuple[KernelRecord, CommittedRecord]]) -> Iterator[str]:
 
 
 def _name(record: CommittedRecord) -> str:
-    key = Case(**record.key).id if record.key else "all cases"
+    key = id_of(record.key) if record.key else "all cases"
     told = f"{key} on {record.device}"
     return clean(
         told if record.config is None and record.verdict in _WITHOUT_ROW else f"{told}: {_config(record.config)}",
