@@ -206,6 +206,7 @@ class Simulated(Provocation):
 
     leftover = 0
     busy = False
+    launches = 0
 
     def __init__(self) -> None:
         """Make none on the real device."""
@@ -215,6 +216,7 @@ class Simulated(Provocation):
     def around(self, pattern: int, *, noise: bool = False) -> Iterator[list[str]]:
         """Keep the byte where launches below find it."""
         Simulated.leftover, Simulated.busy = pattern, noise
+        Simulated.launches += 1
         yield ["dirty", "noise"] if noise else ["dirty"]
 
 
@@ -234,6 +236,8 @@ def qualified(*faults: str, fixed: str = "none", repeats: int = 4) -> tuple[Open
                 y.view(torch.uint8)[:4] = Simulated.leftover
             elif fault == "race" and Simulated.busy:
                 y[5] = 0
+            elif fault == "restless":
+                y[4] = Simulated.launches
             elif fault == "memory":
                 y[2] = torch.empty_like(x)[2] * 0.5
             return y
@@ -256,16 +260,17 @@ def qualified(*faults: str, fixed: str = "none", repeats: int = 4) -> tuple[Open
 
 def test_what_only_provocation_shows_is_named() -> None:
     """Which memory was read, and that only the noise showed the race."""
-    opened, tried = qualified("none", "shared", "copied", "race", "memory")
+    opened, tried = qualified("none", "shared", "copied", "race", "memory", "restless")
     assert (opened.outcome, opened.provocation) == ("qualified", ["dirty", "dirty+noise", "dirty"])
-    assert [one.outcome for one in tried] == ["qualified", *["nondeterministic"] * 4]
-    none, shared, copied, race, memory = tried
+    assert [one.outcome for one in tried] == ["qualified", *["nondeterministic"] * 5]
+    none, shared, copied, race, memory, restless = tried
     assert none.provocation == ["dirty", "dirty", "dirty+noise", "dirty+noise"]
     assert none.launches == 4
     for leaking in (shared, copied):
         assert leaking.reason.startswith("reads uninitialised shared memory or registers: the bytes change with what")
     assert "2 of 4 launches differ from the fixed launch, only beside the noise kernel: a race, or a" in race.reason
     assert memory.reason.startswith("reads uninitialised memory: the bytes change with the poison")
+    assert restless.reason.startswith("launches on the same inputs gave different bytes (4 of 4 launches differ")
 
 
 def test_two_repeats_have_no_noise() -> None:

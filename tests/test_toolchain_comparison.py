@@ -121,6 +121,18 @@ def test_resources_are_shown_and_do_not_fail() -> None:
     assert text.endswith("candidates: resources (1)\n  rms_norm_fwd[rows3-cols515-float16] a: registers 32 -> 40")
 
 
+def test_another_arithmetic_order_is_a_change() -> None:
+    """Even where the bytes of these inputs are the same; where one report has none, nothing is said of it."""
+    first, second = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
+    one = run_of(case(candidate("a", order=first), candidate("b", order=first), fixed=gave("x", order=first)))
+    other = run_of(case(candidate("a", order=second), candidate("b"), fixed=gave("x", order=second)))
+    found = compare(one, other)
+    assert found.differs
+    assert found.cases[0].fixed == {"order": (first, second)}
+    assert found.cases[0].candidates == {"a": {"order": (first, second)}}
+    assert "a: order sha256:11111111... -> sha256:22222222..." in comparison_text(found)
+
+
 def test_equal_changes_of_a_case_share_a_line() -> None:
     """A space of many configs stays readable, and a long report ends."""
     many = [case(*(candidate(f"c{i}") for i in range(50)), id_=f"case{i}", fixed=gave("x")) for i in range(60)]

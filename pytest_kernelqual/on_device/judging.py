@@ -36,7 +36,7 @@ def judge_fixed_runs(first: Run, again: Run, other: Run, leaks: Callable[[], boo
         first: Under the first pattern.
         again: Under the first pattern, beside noise.
         other: Under the second pattern.
-        leaks: Launches once more to tell whether the bytes follow what is left in shared memory and registers.
+        leaks: Launches it again to tell whether the bytes follow what is left in shared memory and registers.
     """
     both_poisons = same(first.outputs, other.outputs)
     return judge_fixed(
@@ -63,8 +63,7 @@ def judge_runs(runs: list[Run], fixed: Run, leaks: Callable[[], bool], tolerance
     Args:
         runs: Of the candidate.
         fixed: A run of the fixed launch.
-        leaks: Launches the candidate once more to tell whether its bytes follow what is left in shared memory and
-            registers.
+        leaks: Launches the candidate again to tell whether its bytes follow what is left on the chip.
         tolerance: The spec's.
     """
     equal = [run.outputs is fixed.outputs for run in runs]
@@ -81,7 +80,7 @@ def judge_runs(runs: list[Run], fixed: Run, leaks: Callable[[], bool], tolerance
             one_poison,
             both_poisons,
             in_words(survived),
-            leaks=one_poison and not both_poisons and leaks(),
+            leaks=not both_poisons and leaks(),
             beside_noise=[NOISE in run.provoked for run in runs],
             within_tolerance=all(item.beyond_tolerance == 0 for item in found),
         )

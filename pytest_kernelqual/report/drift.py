@@ -26,9 +26,9 @@ _T = TypeVar("_T")
 
 _DEVICE = ("kind", "name", "architecture", "compute_units")
 _RUN = ("driver", "runtime", "torch", "triton", "python", "kernelqual", "seed", "seeds", "repeats")
-# Those that a report of another version may lack compare as None.
-_OF_FIXED = ("outcome", "config", "order", "batch_invariant")
-_OF_CANDIDATE = ("outcome", "evidence", "order", "batch_invariant")
+_OF_FIXED = ("outcome", "config", "batch_invariant")
+_OF_CANDIDATE = ("outcome", "evidence", "batch_invariant")
+_ORDER = "order"
 
 
 class CaseChange(Struct, frozen=True, kw_only=True):
@@ -42,9 +42,9 @@ class CaseChange(Struct, frozen=True, kw_only=True):
     why: str = ""
     """Why bytes cannot be compared."""
     fixed: Changes = field(default_factory=dict)
-    """`outcome`, `config`, `order`, and resources such as `registers`."""
+    """`outcome`, `config`, `batch_invariant`, and the digest of the arithmetic `order` where both reports have one."""
     candidates: dict[str, Changes] = field(default_factory=dict)
-    """By id: `outcome`, `evidence`, `order`, and resources such as `registers`."""
+    """By id: `outcome`, `evidence`, `batch_invariant`, `order` as above, and resources such as `registers`."""
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
@@ -148,9 +148,10 @@ def _record_changes(
     resources_a, resources_b = getattr(a, "resources", {}), getattr(b, "resources", {})
     # Where one report has none, as without a GPU or after a failure, there is nothing to compare.
     shared = resources_a.keys() & resources_b.keys()
+    known = [_ORDER] if a.order and b.order else []
     return _differing(
         {
-            **{name: (getattr(a, name, None), getattr(b, name, None)) for name in names},
+            **{name: (getattr(a, name), getattr(b, name)) for name in (*names, *known)},
             **{name: (resources_a[name], resources_b[name]) for name in sorted(shared)},
         }
     )
@@ -188,4 +189,4 @@ def _both(
 
 def _matters(change: CaseChange) -> bool:
     names = {*change.fixed, *(name for changes in change.candidates.values() for name in changes)}
-    return change.fixed_bytes in ("changed", "not_comparable") or bool(names & {*_OF_FIXED, *_OF_CANDIDATE})
+    return change.fixed_bytes in ("changed", "not_comparable") or bool(names & {*_OF_FIXED, *_OF_CANDIDATE, _ORDER})

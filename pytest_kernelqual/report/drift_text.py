@@ -8,6 +8,7 @@ from pytest_kernelqual.report.phrases import clean
 
 _LINES_OF_A_SECTION = 40
 _LONGEST = 200
+_DIGEST_SHOWN = 15
 _NOTHING = "nothing changed"
 
 
@@ -69,7 +70,8 @@ def _told(changes: Changes) -> str:
 def _value(value: object) -> str:
     if isinstance(value, dict):
         return Config(value).id
-    return "none" if value in (None, "") else str(value)
+    text = "none" if value in (None, "") else str(value)
+    return f"{text[:_DIGEST_SHOWN]}..." if text.startswith("sha256:") else text
 
 
 def _name(case: CaseChange) -> str:
