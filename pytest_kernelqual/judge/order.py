@@ -109,7 +109,7 @@ def _between(a: OrderedLaunch, b: OrderedLaunch) -> Iterator[str]:
     yield from differences(a.fingerprint, b.fingerprint)
     if a.scalars != b.scalars:
         yield f"scalars {a.scalars} -> {b.scalars}"
-    if a.fingerprint.follows_grid and (a.grid != b.grid or a.grid is None):
+    if (a.fingerprint.follows_grid or b.fingerprint.follows_grid) and (a.grid != b.grid or a.grid is None):
         yield f"the order follows the number of programs, and the grid is {a.grid} -> {b.grid}"
 
 

@@ -182,11 +182,12 @@ class _Parser:
         if line.endswith("{"):  # else, do, or the next region of a generic operation
             self._enter(operation)
             return
-        rest = line.lstrip("}) ")
-        operation.text += " " + rest.split(" : ")[0].removeprefix(":").strip() if not rest.startswith(":") else ""
-        if ":" in rest and not operation.types:
-            self._types(operation, rest.rpartition(": ")[2] if rest.startswith(":") else rest.partition(" : ")[2])
-            self._type_results(operation)
+        for part in split_top(line.lstrip("}) "), ": "):
+            if part.startswith("("):  # types of a generic operation
+                self._types(operation, part)
+                self._type_results(operation)
+            else:
+                operation.text += f" {part}"
         self.open.pop()
 
     def _operation(self, line: str) -> None:
@@ -198,6 +199,8 @@ class _Parser:
         if matched is None:
             raise UnreadableError(f"the line {line[:80]!r} is not printed as expected")
         name, rest = matched.groups()
+        if name.startswith("ttg.warp_specialize"):
+            raise UnreadableError("warp-specialised regions")
         block = self.open[-1].regions[-1][-1] if self.open else self.root
         if name in {"module", "builtin.module", "tt.func"}:
             operation = Operation(name, block, [], rest, [])

@@ -383,6 +383,12 @@ UNDECIDED: tuple[Pair, ...] = (
     ),
     _matmul("bf16", {"BLOCK_K": 32}, {"BLOCK_K": 64}, note="chained over K, step by step of the instruction"),
     _matmul("bf16", {"num_warps": 4}, {"num_warps": 8}),
+    _matmul("unchained", {"CHAINED": False, "num_warps": 4}, {"CHAINED": False, "num_warps": 8}),
+    _matmul("unchained", {"CHAINED": False, "BLOCK_M": 64}, {"CHAINED": False, "BLOCK_M": 128}),
+    _attention({"num_warps": 4}, {"num_warps": 8}),
+    _attention({"BLOCK_M": 64}, {"BLOCK_M": 128}),
+    _row("row_sum_looped", {"BLOCK": 128, "num_warps": 4}, {"BLOCK": 128, "num_warps": 8}, whole=False),
+    _row("row_grouped_sum", {"num_warps": 2}, {"num_warps": 8}, small=(4, 1024)),
     _matmul("bf16", {"BLOCK_M": 16}, {"BLOCK_M": 64}, note="another family of instructions"),
     _matmul("f32 ieee", {"PRECISION": "ieee", "BLOCK_K": 16}, {"PRECISION": "ieee", "BLOCK_K": 32}, dtype=F32),
 )  # fmt: skip

@@ -1,0 +1,189 @@
+"""Kernels whose arithmetic order is read, or must not be."""
+
+import triton
+import triton.language as tl
+from triton.language.extra import libdevice
+
+# What is said of kernels that hold what cannot be read.
+UNKNOWN = {
+    "external": "the operation tt.extern_elementwise is not understood",
+    "assembly": "the operation tt.elementwise_inline_asm is not understood",
+    "locked": "a loop whose end is computed by its body (scf.while)",
+    "looking": "a loop whose end is computed by its body (scf.while)",
+    "exchanged": "the operation tt.atomic_cas is not understood",
+    "float_atomic": "fadd: the order of atomics on floats is decided at run time",
+    "ticket": "add: the value before it depends on the order at run time",
+    "histogram": "the operation tt.histogram is not understood",
+    "reordered": "the operation tt.cat is not understood",
+    "specialised": "warp-specialised or it cannot be lowered with one stage",
+    "called": "2 functions instead of one: calls that are not inlined",
+}
+
+
+@triton.jit
+def external(x, y, i, n, BLOCK: tl.constexpr):
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + p, libdevice.tanh(tl.load(x + p)))
+
+
+@triton.jit
+def assembly(x, y, i, n, BLOCK: tl.constexpr):
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    moved = tl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [tl.load(x + p)], tl.float32, is_pure=True, pack=1)
+    tl.store(y + p, moved)
+
+
+@triton.jit
+def locked(x, y, i, n, BLOCK: tl.constexpr):
+    while tl.atomic_cas(i, 0, 1) == 1:
+        pass
+    p = tl.arange(0, BLOCK)
+    tl.store(y + p, tl.load(y + p) + tl.load(x + p))
+    tl.atomic_xchg(i, 0)
+
+
+@triton.jit
+def looking(x, y, i, n, BLOCK: tl.constexpr):
+    at = 0
+    total = 0.0
+    while at < n:
+        total += tl.sum(tl.load(x + at + tl.arange(0, BLOCK)))
+        at += BLOCK
+    tl.store(y, total)
+
+
+@triton.jit
+def exchanged(x, y, i, n, BLOCK: tl.constexpr):
+    tl.store(i + 1, tl.atomic_cas(i, 0, 1))
+
+
+@triton.jit
+def float_atomic(x, y, i, n, BLOCK: tl.constexpr):
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(y + p % 7, tl.load(x + p))
+
+
+@triton.jit
+def ticket(x, y, i, n, BLOCK: tl.constexpr):
+    place = tl.atomic_add(i, 1)
+    tl.store(y + place, tl.load(x + tl.program_id(0)))
+
+
+@triton.jit
+def histogram(x, y, i, n, BLOCK: tl.constexpr):
+    tl.store(i + tl.arange(0, 16), tl.histogram(tl.load(i + tl.arange(0, BLOCK)), 16))
+
+
+@triton.jit
+def reordered(x, y, i, n, BLOCK: tl.constexpr):
+    p = tl.arange(0, BLOCK)
+    tl.store(y + tl.arange(0, 2 * BLOCK), tl.cat(tl.load(x + p), tl.load(y + p), can_reorder=True))
+
+
+@triton.jit
+def _products(x, y, n, STAGES: tl.constexpr, SPECIALISED: tl.constexpr):
+    r = tl.arange(0, 64)
+    total = tl.zeros((64, 64), tl.float32)
+    for s in tl.range(0, n, 64, num_stages=STAGES, warp_specialize=SPECIALISED):
+        a = tl.load(x + r[:, None] * n + s + r[None, :]).to(tl.bfloat16)
+        b = tl.load(y + (s + r)[:, None] * 64 + r[None, :]).to(tl.bfloat16)
+        total = tl.dot(a, b, total)
+    tl.store(y + r[:, None] * 64 + r[None, :], total)
+
+
+@triton.jit
+def specialised(x, y, i, n, BLOCK: tl.constexpr):
+    _products(x, y, n, 3, True)
+
+
+@triton.jit
+def staged(x, y, i, n, BLOCK: tl.constexpr):
+    _products(x, y, n, BLOCK // 64, False)
+
+
+@triton.jit(noinline=True)
+def _twice(a):
+    return a * 2.0
+
+
+@triton.jit
+def called(x, y, i, n, BLOCK: tl.constexpr):
+    tl.store(y + tl.program_id(0), _twice(tl.load(x + tl.program_id(0))))
+
+
+@triton.jit
+def doubled(x, y, i, n, BLOCK: tl.constexpr):
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + p, tl.load(x + p, mask=p < n) * 2.0, mask=p < n)
+
+
+@triton.jit
+def doubled_unrolled(x, y, i, n, BLOCK: tl.constexpr):
+    for part in tl.static_range(4):
+        p = (tl.program_id(0) * 4 + part) * BLOCK + tl.arange(0, BLOCK)
+        tl.store(y + p, tl.load(x + p, mask=p < n) * 2.0, mask=p < n)
+
+
+@triton.jit
+def tripled(x, y, i, n, BLOCK: tl.constexpr):
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + p, tl.load(x + p, mask=p < n) * 3.0, mask=p < n)
+
+
+@triton.jit
+def times_block(x, y, i, n, BLOCK: tl.constexpr):
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(i + p, tl.load(i + p, mask=p < n) * BLOCK, mask=p < n)
+
+
+@triton.jit
+def through_memory(x, y, i, n, BLOCK: tl.constexpr):
+    p = tl.arange(0, 128)
+    for k in range(0, n, BLOCK):
+        tl.store(y + p, tl.load(y + p) + tl.load(x + k + p))
+
+
+@triton.jit
+def kept_where_large(x, y, i, n, BLOCK: tl.constexpr):
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a = tl.load(x + p)
+    tl.store(y + p, a, mask=a > tl.sum(a, 0))
+
+
+@triton.jit
+def stored_if_large(x, y, i, n, BLOCK: tl.constexpr):
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a = tl.load(x + p)
+    if tl.sum(a, 0) > 1.0:
+        tl.store(y + p, a)
+
+
+@triton.jit
+def found(x, y, i, n, BLOCK: tl.constexpr):
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    place = (tl.sum(tl.load(x + p), 0) * 10.0).to(tl.int32)
+    tl.store(y + p, tl.load(x + place))
+
+
+@triton.jit
+def faded(x, y, i, n, BLOCK: tl.constexpr):
+    # A product of the iteration before is added: unrolling decides whether the two are one instruction.
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for k in range(n):
+        total = (total + tl.load(x + k * n + p)) * tl.load(y + k * n + p)
+    tl.store(y + p, total)
+
+
+@triton.jit
+def counted(x, y, i, n, BLOCK: tl.constexpr):
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.atomic_add(i + (tl.load(i + p) & 7), 1, sem="relaxed")
+
+
+@triton.jit
+def spread(x, y, i, n, BLOCK: tl.constexpr):
+    total = 0.0
+    for row in range(tl.program_id(0), n, tl.num_programs(0)):
+        total += tl.load(x + row)
+    tl.store(y + tl.program_id(0), total)

@@ -1,0 +1,216 @@
+"""Arithmetic orders: what is told apart, what is equal, what is unknown, and how that is said."""
+
+import importlib
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from triton import knobs
+from triton.backends.compiler import GPUTarget
+
+from pytest_kernelqual.judge.order import (
+    Fingerprint,
+    Node,
+    Order,
+    OrderedLaunch,
+    compare_orders,
+    differences,
+)
+from pytest_kernelqual.judge.order_kernel import fingerprint
+from pytest_kernelqual.launch import dry_run, fake_driver
+from pytest_kernelqual.on_device.order import order_of_source
+
+TARGETS = {
+    "cuda:80": GPUTarget("cuda", 80, 32),
+    "cuda:90": GPUTarget("cuda", 90, 32),
+    "cuda:100": GPUTarget("cuda", 100, 32),
+    "hip:gfx942": GPUTarget("hip", "gfx942", 64),
+}
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE))
+
+
+@pytest.fixture(scope="module")
+def kernels() -> ModuleType:
+    """Give the kernels, compiled."""
+    with knobs.runtime.scope():
+        knobs.runtime.interpret = False
+        return importlib.import_module("order_kernels")
+
+
+def order(kernel: Any, target: str = "cuda:90", **config: Any) -> Fingerprint:
+    """Return the order of a kernel under a config."""
+    x, y, i = torch.empty(1 << 16), torch.empty(1 << 16), torch.empty(1 << 16, dtype=torch.int32)
+    with fake_driver(TARGETS[target]), dry_run() as run:
+        kernel[(4,)](x, y, i, 4096, **{"BLOCK": 128, **config})
+    told = run.launches[0].specialisation
+    return order_of_source(told.source, told.target, told.options)
+
+
+def between(kernel: Any, target: str = "cuda:90", /, **changed: tuple[Any, Any]) -> list[str]:
+    """Return what differs between two configs."""
+    one, other = ({name: values[side] for name, values in changed.items()} for side in (0, 1))
+    a, b = order(kernel, target, **one), order(kernel, target, **other)
+    assert (a.unknown, b.unknown) == ("", "")
+    return differences(a, b)
+
+
+class TestUnknown:
+    """What cannot be read is never the same, not even as itself."""
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "external",
+            "assembly",
+            "locked",
+            "looking",
+            "exchanged",
+            "float_atomic",
+            "ticket",
+            "histogram",
+            "reordered",
+            "specialised",
+            "called",
+        ],
+    )
+    @pytest.mark.parametrize("target", ["cuda:90", "cuda:100", "hip:gfx942"])
+    def test_reason_is_told(self, kernels: ModuleType, name: str, target: str) -> None:
+        """On every target."""
+        told = order(getattr(kernels, name), target)
+        assert told.slices is None
+        assert told.digest == ""
+        assert any(reason in told.unknown for reason in kernels.UNKNOWN[name].split(" or "))
+        launch = OrderedLaunch(name, told, (1,))
+        assert compare_orders([launch], [launch]).verdict == "unknown"
+
+    def test_ir_that_is_not_understood_is_told(self) -> None:
+        """Garbage, an empty module, a truncated one; layouts that do not fit."""
+        assert fingerprint("", [], target="cuda:90", options={}).unknown.startswith("0 functions")
+        assert fingerprint("?!", [], target="cuda:90", options={}).unknown == "the line '?!' is not printed as expected"
+        text = "module {\ntt.func public @f(%x: !tt.ptr<f32>) {\n%0 = arith.addf %y, %y : f32\ntt.return\n}\n}"
+        assert "%y is used before it is made" in fingerprint(text, [], target="cuda:90", options={}).unknown
+        whole = text.replace("%y", "%x")
+        assert fingerprint(whole, [], target="cuda:90", options={}).unknown == ""
+        extra = fingerprint(whole, [{"register": [[1]]}], target="cuda:90", options={})
+        assert extra.unknown == "1 layouts for 0 reductions"
+
+    def test_new_operation_is_unknown(self) -> None:
+        """What is not listed is not understood."""
+        text = "module {\ntt.func public @f(%x: !tt.ptr<f32>) {\ntt.novelty %x : !tt.ptr<f32>\ntt.return\n}\n}"
+        told = fingerprint(text, [], target="cuda:90", options={}).unknown
+        assert told == "the operation tt.novelty is not understood"
+
+
+@pytest.mark.parametrize("target", TARGETS)
+class TestTargets:
+    """What holds on every target."""
+
+    @pytest.mark.parametrize("name", ["doubled", "doubled_unrolled", "counted"])
+    def test_block_of_elements_changes_nothing(self, kernels: ModuleType, name: str, target: str) -> None:
+        """And neither do warps; how often a store is unrolled says nothing about an element."""
+        assert between(getattr(kernels, name), target, BLOCK=(128, 1024), num_warps=(4, 8)) == []
+        assert differences(order(kernels.doubled, target), order(kernels.doubled_unrolled, target)) == []
+
+    def test_other_arithmetic_differs(self, kernels: ModuleType, target: str) -> None:
+        """In words."""
+        told = differences(order(kernels.doubled, target), order(kernels.tripled, target))
+        assert told == ["arith.mulf: operand 1 2.000000e+00 -> 3.000000e+00"]
+        assert any("128 -> 256" in text or "7 -> 8" in text for text in between(
+            kernels.times_block, target, BLOCK=(128, 256)
+        ))  # fmt: skip
+
+    def test_stages_of_a_loop_change_nothing(self, kernels: ModuleType, target: str) -> None:
+        """Neither as an option nor as the loop's own, which peel iterations of the pipelined loop."""
+        assert between(kernels.staged, target, BLOCK=(64, 256), num_stages=(1, 4)) == []
+
+    @pytest.mark.parametrize("name", ["kept_where_large", "stored_if_large", "found"])
+    def test_sums_that_choose_what_is_stored_count(self, kernels: ModuleType, name: str, target: str) -> None:
+        """In masks, conditions and addresses."""
+        told = between(getattr(kernels, name), target, BLOCK=(128, 256))
+        assert "tt.reduce axis 0: elements along the axis 128 -> 256" in told[0]
+
+    def test_sum_through_memory_counts(self, kernels: ModuleType, target: str) -> None:
+        """A loop that loads what it stored."""
+        assert between(kernels.through_memory, target, BLOCK=(128, 256)) == [
+            "store to 1: step of the counter 128 -> 256"
+        ]
+
+    def test_product_of_the_iteration_before_follows_the_tile(self, kernels: ModuleType, target: str) -> None:
+        """Unrolling decides whether it is fused, and fusion can be switched off."""
+        told = between(kernels.faded, target, BLOCK=(64, 4096))
+        assert [text.split(" 64 ")[0] for text in told] == ["arith.addf: tile of a product that may be fused or not"]
+        assert between(kernels.faded, target, BLOCK=(64, 4096), enable_fp_fusion=(False, False)) == []
+
+    def test_numeric_options_count_where_floats_are_computed(self, kernels: ModuleType, target: str) -> None:
+        """The IR does not show them."""
+        assert between(kernels.doubled, target, enable_fp_fusion=(True, False)) == [
+            "options: enable_fp_fusion True -> none"
+        ]
+        assert between(kernels.counted, target, enable_fp_fusion=(True, False)) == []
+        name = "allow_flush_denorm" if target.startswith("hip") else "ptx_options"
+        value = True if target.startswith("hip") else "--fmad=false"
+        assert between(kernels.doubled, target, **{name: (None, value)}) == [f"options: {name} none -> {value}"]
+
+
+class TestGrid:
+    """An order that follows the number of programs."""
+
+    def test_grid_counts_only_then(self, kernels: ModuleType) -> None:
+        """Other kernels may have the grid that their block size asks for."""
+        for kernel, expected in ((kernels.spread, "differs"), (kernels.doubled, "equal")):
+            launches = [OrderedLaunch("kernel", order(kernel), grid) for grid in ((4,), (8,))]
+            assert compare_orders(launches[:1], launches[:1]).verdict == "equal"
+            assert compare_orders(launches[:1], launches[1:]).verdict == expected
+        told = compare_orders(launches[:1], [launches[0]._replace(scalars=(("n", "7"),))])
+        assert told == Order("differs", ("scalars () -> (('n', '7'),)",))
+
+
+# Laws.
+
+nodes = st.recursive(
+    st.builds(Node, st.sampled_from("abc"), st.just(()), st.just(())),
+    lambda inner: st.builds(
+        Node,
+        st.sampled_from("abc"),
+        st.lists(st.tuples(st.sampled_from("xy"), st.sampled_from("12")), max_size=2, unique_by=lambda one: one[0]).map(
+            tuple
+        ),
+        st.lists(st.tuples(st.sampled_from("pq"), inner), max_size=3).map(tuple),
+    ),
+    max_leaves=8,
+)
+launches = st.lists(
+    st.builds(
+        OrderedLaunch,
+        st.sampled_from(["k", "l"]),
+        st.one_of(st.builds(Fingerprint, nodes, st.just(""), st.booleans()), st.just(Fingerprint(None, "why"))),
+        st.sampled_from([None, (1,), (2,)]),
+        st.sampled_from([(), ((("n", "1"),))]),
+    ),
+    max_size=3,
+)
+
+
+@given(nodes, nodes)
+def test_something_is_named_exactly_where_slices_differ(a: Node, b: Node) -> None:
+    """Whichever side is first."""
+    found = differences(Fingerprint(a), Fingerprint(b))
+    assert bool(found) is (a.digest != b.digest)
+    assert bool(found) is bool(differences(Fingerprint(b), Fingerprint(a)))
+    assert len(found) <= 3
+
+
+@given(launches, launches)
+def test_comparison_has_no_side(a: list[OrderedLaunch], b: list[OrderedLaunch]) -> None:
+    """Swapped, the verdict is the same; a reason is given for all but equality."""
+    told = compare_orders(a, b)
+    assert told.verdict == compare_orders(b, a).verdict
+    assert bool(told.reasons) is (told.verdict != "equal")
+    if not a or not b or any(launch.fingerprint.slices is None for launch in (*a, *b)):
+        assert told.verdict == "unknown"
