@@ -57,7 +57,7 @@ _VALUES = (
     (
         "profiles",
         "NAMES",
-        "profiles of further input sets, all or none; default cancelling,extremes,exponents,repeats on a GPU",
+        "profiles of further input sets, all or none; default cancelling,mixed on a GPU",
     ),
     ("repeats", "N", "launches of each candidate on each input set; default 4 on a GPU, 2 under the interpreter"),
     ("json", "PATH", "where to write the report; default qualified-configurations.json in the root folder"),

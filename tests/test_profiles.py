@@ -89,14 +89,15 @@ def test_words_at_places_are_those_in_sequence(places: list[int], lane: int) -> 
 
 GOLDEN = {
     "cancelling": "584e45da11f734ee",
-    "extremes": "26b8f481f8eb19d9",
+    "mixed": "44cc2a43dd98155a",
+    "extremes": "2ea7623901e1a303",
     "exponents": "73f761d85e76bbf4",
     "repeats": "31413258a40af72c",
     "constant": "7e260763e057a248",
     "equal_rows": "89b7fe1029004456",
     "ties": "f03d857b6fc13b5a",
     "denormals": "246afde443bb3ae6",
-    "boundaries": "76c0debf101d0d6f",
+    "boundaries": "71c3fec954f71437",
     "one_hot": "4062dcd7f6f19358",
     "sorted": "3fea73b52173e39a",
     "reversed": "9a3b55482d51cccd",
@@ -255,12 +256,32 @@ def test_nonfinite_values_are_in_some_rows_alone(dtype: str) -> None:
     assert seeded.exposed == ["input0"]
 
 
+@pytest.mark.parametrize("shape", [(48, 40), (480,), (2, 240)])
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_mixed_has_rows_or_parts_of_most_kinds(dtype: str, shape: tuple[int, ...]) -> None:
+    """Denormals, ties, rows of one value and of one element: each in as many elements as the others."""
+    info = torch.finfo(getattr(torch, dtype))
+    values = exact(make("mixed").normal(shape, dtype=dtype)).flatten()
+    size = values.abs()
+    same = values[1:] == values[:-1]
+    sixth = values.numel() // 6
+    assert int(((size > 0) & (size < info.smallest_normal)).sum()) > sixth // 4
+    assert int((size % 1.0 == 0.5).sum()) > sixth // 16
+    assert int((same & (values[1:] != 0)).sum()) > sixth // 2
+    assert int((same & (values[1:] == 0)).sum()) > sixth // 2
+    assert float(size.max()) < info.max / 2
+    assert len(set(values.tolist())) > sixth
+
+
 def test_orders_and_repeats_of_integers() -> None:
     """Sorted, reversed, and three values."""
     ascending = make("sorted").randint(-50, 50, (90,)).tolist()
     descending = make("reversed").randint(-50, 50, (90,)).tolist()
     assert ascending == sorted(descending) == descending[::-1]
     assert len(set(make("repeats").randint(0, 10**6, (90,)).tolist())) == 3
+    mixed = set(make("mixed").randint(0, 10**6, (90,)).tolist())
+    assert {0, 10**6 - 1} < mixed
+    assert len(mixed) == 5
     assert [make(order).permutation(5).tolist() for order in ORDERS] == [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0]]
 
 

@@ -10,13 +10,14 @@ NORMAL = "normal"
 
 # In the order in which they run: what has told most of differing configs comes first, since each costs the same.
 FLOAT_PROFILES = (
-    "cancelling", "exponents", "constant", "equal_rows", "ties", "denormals", "boundaries", "one_hot", "nonfinite",
+    "cancelling", "mixed", "exponents", "constant", "equal_rows", "ties", "denormals", "boundaries", "one_hot",
+    "nonfinite",
 )  # fmt: skip
 ORDERS = ("sorted", "reversed")
-INTEGER_PROFILES = ("extremes", "repeats", *ORDERS)
+INTEGER_PROFILES = ("mixed", "extremes", "repeats", *ORDERS)
 PROFILES = (
-    "cancelling", "extremes", "exponents", "repeats", "constant", "equal_rows", "ties", "denormals", "boundaries",
-    "one_hot", "sorted", "reversed", "nonfinite",
+    "cancelling", "mixed", "extremes", "exponents", "repeats", "constant", "equal_rows", "ties", "denormals",
+    "boundaries", "one_hot", "sorted", "reversed", "nonfinite",
 )  # fmt: skip
 ON_REQUEST = "nonfinite"
 """Only a spec can say that its kernel is defined for infinities and NaN."""
@@ -28,11 +29,9 @@ LAYOUT_PROBES = ("strided", "misaligned", "beyond_2_31")
 CASE_PROBES = ("more_rows", "last_tile_of_one")
 """Other sizes: cases of their own."""
 
-_DEFAULTS = {
-    "cuda": ("cancelling", "extremes", "exponents", "repeats"),
-    "hip": ("cancelling", "extremes", "exponents", "repeats"),
-    "interpreter": (),
-}
+# Two sets that tell most: the order of arithmetic, and values of each kind at once. The interpreter's order of
+# arithmetic is no device's, and its launches are slow.
+_DEFAULTS = {"cuda": ("cancelling", "mixed"), "hip": ("cancelling", "mixed"), "interpreter": ()}
 
 
 class InputSet(Struct, frozen=True):

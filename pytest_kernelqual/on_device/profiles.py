@@ -4,6 +4,7 @@ All of it is integer arithmetic on ordinals of values, so that every device make
 """
 
 from collections.abc import Callable
+from math import prod
 
 import torch
 
@@ -40,6 +41,7 @@ def float_draw(
     within = _Within(key, shape, values, first=first)
     parts: dict[str, _Part] = {
         "cancelling": within.cancelling,
+        "mixed": within.mixed,
         "exponents": within.exponents,
         "constant": within.constant,
         "equal_rows": within.equal_rows,
@@ -62,13 +64,11 @@ def float_draw(
 def integer_draw(profile: str, key: Key, size: int, span: int, device: torch.device) -> Draw | None:
     """Return what draws integers of [0, span) for `size` elements; None where the profile leaves them as they are."""
     match profile:
-        case "extremes":
-            return lambda start, count: torch.where(
-                streams.words(key, 0, start, count, device) < 0, 0, _signed_64(span - 1)
-            )
-        case "repeats":
-            known = streams.integers(key, 0, _DISTINCT, device, span)
-            return lambda start, count: known[streams.integers(key, start, count, device, _DISTINCT)]
+        case "extremes" | "repeats" | "mixed":
+            ends = torch.tensor([0, _signed_64(span - 1)], device=device)
+            some = streams.integers(key, 0, _DISTINCT, device, span)
+            known = {"extremes": ends, "repeats": some}.get(profile, torch.cat([ends, some]))
+            return lambda start, count: known[streams.integers(key, start, count, device, len(known))]
         case "sorted" | "reversed":
             values = streams.integers(key, 0, size, device, span).sort(descending=profile == "reversed").values
             return lambda start, count: values[start : start + count]
@@ -96,6 +96,17 @@ class _Within:
             return not values.bounded and "fnuz" not in str(values.dtype)
         return True
 
+    def mixed(self, at: torch.Tensor) -> torch.Tensor:
+        """Rows of most other profiles in turn, without the largest values; of few rows, parts of each take turns."""
+        kinds = (self.exponents, self.ties, self.denormals, self._low_rows, self._tame_boundaries, self.one_hot)
+        rows = prod(self._shape) // self._row
+        part = self._row if rows >= len(kinds) else -(-self._row // len(kinds))
+        turn = at // part % len(kinds)
+        found = kinds[0](at)
+        for number, kind in enumerate(kinds[1:], 1):
+            found = torch.where(turn == number, kind(at), found)
+        return found
+
     def exponents(self, at: torch.Tensor) -> torch.Tensor:
         """Every exponent is as likely as any other; patterns of equal spacing do that."""
         return self._spread(at, self._top, None)
@@ -120,6 +131,11 @@ class _Within:
     def equal_rows(self, at: torch.Tensor) -> torch.Tensor:
         """Each row holds one value of its own."""
         return self._moderate(at // self._row)
+
+    def _low_rows(self, at: torch.Tensor) -> torch.Tensor:
+        """Rows of one negative value: below the zeros with which padding lanes are filled."""
+        found = self.equal_rows(at)
+        return self._values.signed(torch.where(found < 0, ~found, found), torch.ones_like(at, dtype=torch.bool))
 
     def ties(self, at: torch.Tensor) -> torch.Tensor:
         """Half-way between two values of a narrower dtype, or between two whole numbers."""
@@ -146,15 +162,18 @@ class _Within:
 
     def boundaries(self, at: torch.Tensor) -> torch.Tensor:
         """Where a dtype's ranges begin and end; every other row is without its largest values, so that sums exist."""
+        tame, choice = self._tame_boundaries(at), self._choice(at)
+        largest = self._fitted(self._values.largest - (choice >> 8 & 1), choice >> 30 & 1 == 1)
+        wild = (choice >> 9) % _ONE_IN == 0
+        return torch.where(wild & (streams.words_at(self._key, 3, at // self._row) & 1 == 0), largest, tame)
+
+    def _tame_boundaries(self, at: torch.Tensor) -> torch.Tensor:
         values, mantissa = self._values, self._values.mantissa_bits
         one = values.power(0)
         integers_end = values.power(min(mantissa + 1, values.most_exponent))
-        small = [0, 1, (1 << mantissa) - 1, 1 << mantissa, one - 1, one, one + 1, integers_end]
-        known = torch.tensor([*small, values.largest, values.largest - 1], device=at.device)
-        tame = streams.words_at(self._key, 3, at // self._row) & 1 == 1
+        known = [0, 1, (1 << mantissa) - 1, 1 << mantissa, one - 1, one, one + 1, integers_end]
         choice = self._choice(at)
-        number = torch.where(tame, choice % len(small), choice % len(known))
-        return self._fitted(known[number], choice >> 30 & 1 == 1)
+        return self._fitted(torch.tensor(known, device=at.device)[choice % len(known)], choice >> 30 & 1 == 1)
 
     def one_hot(self, at: torch.Tensor) -> torch.Tensor:
         """One element of each row is not zero, or not the value nearest to it."""

@@ -1,6 +1,7 @@
 """Faults that normal inputs do not show: each is found by the profile or probe that is there for it, by that alone."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -38,11 +39,18 @@ EXPECTED = {
 }
 
 
-@pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dict[str, Any]]:
-    """Run the bank once and return its cases."""
-    folder = tmp_path_factory.mktemp("exposed")
+# What one input set of mixed values leaves to the others.
+BEYOND_MIXED = {"largest", "payloads", "order", "descents", "ascents"}
+
+Cases = dict[tuple[str, str], dict[str, Any]]
+
+
+def run_bank(folder: Path, profile: str | None = None) -> Cases:
+    """Run the bank and return its cases; with a profile in place of each spec's own."""
     shutil.copytree(EXPOSED, folder / "kernels")
+    if profile is not None:
+        file = folder / "kernels" / "qual_hidden.py"
+        file.write_text(re.sub(r"profiles=\([^)]+\)", f"profiles=({profile!r},)", file.read_text()))
     (folder / "pytest.ini").write_text("[pytest]\n")
     command = [sys.executable, "-m", "pytest", "--kernelqual", "--kernelqual-device=interpreter"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
@@ -51,13 +59,19 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], dict
     return {(kernel["kernel"], case["id"]): case for kernel in document["kernels"] for case in kernel["cases"]}
 
 
-def test_bank_is_complete(seen: dict[tuple[str, str], dict[str, Any]]) -> None:
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> Cases:
+    """Run the bank once."""
+    return run_bank(tmp_path_factory.mktemp("exposed"))
+
+
+def test_bank_is_complete(seen: Cases) -> None:
     """Every case of the bank has an expected outcome, and the other way round."""
     assert seen.keys() == EXPECTED.keys()
 
 
 @pytest.mark.parametrize("name", EXPECTED, ids="-".join)
-def test_fault_is_found_on_its_inputs_alone(seen: dict[tuple[str, str], dict[str, Any]], name: tuple[str, str]) -> None:
+def test_fault_is_found_on_its_inputs_alone(seen: Cases, name: tuple[str, str]) -> None:
     """Normal inputs let the fault pass, and the sound candidate qualifies on all of them."""
     sound, faulty = seen[name]["candidates"]
     fault, outcome, input_set = EXPECTED[name]
@@ -69,7 +83,18 @@ def test_fault_is_found_on_its_inputs_alone(seen: dict[tuple[str, str], dict[str
     assert detail.get("input_sets_differing", [input_set]) == [input_set]
 
 
-def test_beyond_2_31_is_told_where_it_cannot_be_probed(seen: dict[tuple[str, str], dict[str, Any]]) -> None:
+def test_beyond_2_31_is_told_where_it_cannot_be_probed(seen: Cases) -> None:
     """What was asked for and not done is never silent."""
     told = {made["profile"]: made["set_aside"] for made in seen["strides", "rows6-cols40"]["input_sets"]}
     assert told == {"normal": "", "strided": "", "beyond_2_31": "beyond_2_31 is probed on GPUs only"}
+
+
+def test_mixed_values_find_most_causes_at_once(tmp_path: Path) -> None:
+    """The profile that is on by default does for one input set what most others do for one each."""
+    cases = run_bank(tmp_path, "mixed")
+    profiled = {
+        name for name, (_, _, made) in EXPECTED.items() if made not in (None, "strided/0", "misaligned/0", "normal/0")
+    }
+    missed = {name for name, case in cases if (name, case) in profiled and cases[name, case]["passed"]}
+    assert missed == BEYOND_MIXED
+    assert len(profiled) - len(missed) == 11
