@@ -133,19 +133,24 @@ def test_another_arithmetic_order_is_a_change() -> None:
     assert "a: order sha256:11111111... -> sha256:22222222..." in comparison_text(found)
 
 
-def test_equal_changes_of_a_case_share_a_line() -> None:
+def test_equal_changes_of_a_kernel_share_a_line() -> None:
     """A space of many configs stays readable, and a long report ends."""
-    many = [case(*(candidate(f"c{i}") for i in range(50)), id_=f"case{i}", fixed=gave("x")) for i in range(60)]
-    worse = [
-        case(*(candidate(f"c{i}", "not_run", reason="budget") for i in range(50)), id_=f"case{i}", fixed=gave("x"))
-        for i in range(60)
+    many = [case(*(candidate(f"c{i}") for i in range(50)), id_=f"case{n}", fixed=gave("x")) for n in range(60)]
+    spent = [
+        case(*(candidate(f"c{i}", "not_run", reason="budget") for i in range(50)), id_=f"case{n}", fixed=gave("x"))
+        for n in range(60)
     ]
-    text = comparison_text(compare(run_of(*many), run_of(*worse)))
-    assert (
-        "  rms_norm_fwd[case0] c0 and 49 more: outcome qualified -> not_run, evidence identical_bytes -> none\n" in text
+    text = comparison_text(compare(run_of(*many), run_of(*spent)))
+    line = "  rms_norm_fwd[case0 and 59 more] c0 and 49 more: outcome qualified -> not_run, evidence "
+    assert f"candidates with another outcome (1)\n{line}" in text
+    told = comparison_text(
+        compare(
+            run_of(*(replace(one, fixed=gave(f"{n}")) for n, one in enumerate(many))),
+            run_of(*(replace(one, fixed=gave("x")) for one in many)),
+        )
     )
-    assert "candidates: outcome, evidence or order (60)\n" in text
-    assert text.endswith("  and 20 more; --format json lists them all")
+    assert "other bytes of the fixed launch (60)\n" in told
+    assert told.endswith("  and 20 more; --format json lists them all")
 
 
 @pytest.mark.parametrize(

@@ -1,13 +1,13 @@
 """A comparison of two reports as plain ASCII text."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.report.drift import CaseChange, Changes, Comparison, Pair
-from pytest_kernelqual.report.phrases import clean
+from pytest_kernelqual.report.phrases import and_more, clean
 
 _LINES_OF_A_SECTION = 40
-_LONGEST = 200
+_LONGEST = 300
 _DIGEST_SHOWN = 15
 _NOTHING = "nothing changed"
 
@@ -23,8 +23,9 @@ def comparison_text(comparison: Comparison) -> str:
         _section("bytes that cannot be compared", _fixed(comparison.cases, "not_comparable")),
         _section("other fixed launch", _of_fixed(comparison.cases)),
         _section("kernels that could not be run", _problems(comparison.problems)),
-        _section("candidates: outcome, evidence or order", _of_candidates(comparison.cases, resources=False)),
-        _section("candidates: resources", _of_candidates(comparison.cases, resources=True)),
+        _section("candidates with another outcome", _of_candidates(comparison.cases, _of_outcome)),
+        _section("candidates: evidence or order", _of_candidates(comparison.cases, _of_evidence)),
+        _section("candidates: resources", _of_candidates(comparison.cases, _of_resources)),
         _section("only in the first report", comparison.only_in_a),
         _section("only in the second report", comparison.only_in_b),
     ]
@@ -46,17 +47,29 @@ def _problems(problems: dict[str, Pair]) -> Iterator[str]:
         yield f"{nodeid}: {first} -> {second}"
 
 
-def _of_candidates(cases: Iterable[CaseChange], *, resources: bool) -> Iterator[str]:
-    """Yield a line for each set of equal changes of a case, so that a space of many configs stays readable."""
+def _of_candidates(cases: Iterable[CaseChange], wanted: Callable[[Changes], Changes]) -> Iterator[str]:
+    """Yield a line for each set of equal changes of a kernel, so that a space of many configs stays readable."""
+    groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for case in cases:
-        groups: dict[str, list[str]] = {}
         for id_, changes in case.candidates.items():
-            told = _told({name: pair for name, pair in changes.items() if _is_number(pair) is resources})
+            told = _told(wanted(changes))
             if told:
-                groups.setdefault(told, []).append(id_)
-        for told, ids in groups.items():
-            more = f" and {len(ids) - 1} more" if len(ids) > 1 else ""
-            yield f"{_name(case)} {ids[0]}{more}: {told}"
+                groups.setdefault((_kernel(case), told), []).append((case.case, id_))
+    for (kernel, told), found in groups.items():
+        in_cases, ids = ([*dict.fromkeys(names)] for names in zip(*found, strict=True))
+        yield f"{kernel}[{and_more(in_cases)}] {and_more(ids)}: {told}"
+
+
+def _of_outcome(changes: Changes) -> Changes:
+    return changes if "outcome" in changes else {}
+
+
+def _of_evidence(changes: Changes) -> Changes:
+    return {} if "outcome" in changes else {name: pair for name, pair in changes.items() if not _is_number(pair)}
+
+
+def _of_resources(changes: Changes) -> Changes:
+    return {} if "outcome" in changes else {name: pair for name, pair in changes.items() if _is_number(pair)}
 
 
 def _is_number(pair: Pair) -> bool:
@@ -75,7 +88,11 @@ def _value(value: object) -> str:
 
 
 def _name(case: CaseChange) -> str:
-    return f"{case.nodeid.rpartition('::')[2]}[{case.case}]"
+    return f"{_kernel(case)}[{case.case}]"
+
+
+def _kernel(case: CaseChange) -> str:
+    return case.nodeid.rpartition("::")[2]
 
 
 def _section(title: str, lines: Iterable[str]) -> str:
