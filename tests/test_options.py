@@ -86,6 +86,48 @@ def test_wrong_value_is_told(pytester: pytest.Pytester, name: str, value: str) -
     assert len(told) < 250
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "told"),
+    [
+        (
+            "tolerance",
+            ("nan", "-1", "1e9", "0", "inf", "%", "", "2%%", "1e-400", "two"),
+            "must be a number of percent above 0 and at most 100",
+        ),
+        (
+            "budget",
+            (
+                *("0", "0s", "5 parsecs", "-5s", "nan", "infs", "", "s", "5m", "9h9", "²s", "1.5.2s", "1_0s", "169h"),
+                *("1e3s", "٣s", f"{'9' * 5000}s"),
+            ),
+            "must be a time such as 500ms, 60s, 5min or 2h, above 0 and at most 168h",
+        ),
+    ],
+)
+def test_wrong_margin_or_budget_is_told(
+    pytester: pytest.Pytester, name: str, values: tuple[str, ...], told: str
+) -> None:
+    """As every other value is; for a time with units that would do."""
+    config = pytester.parseconfigure()
+    for value in values:
+        setattr(config.option, f"kernelqual_{name}", value)
+        with pytest.raises(SettingsError) as raised:
+            read_settings(config)
+        assert str(raised.value).startswith(f"--kernelqual-{name}='{value[:50]}")
+        assert str(raised.value).endswith(told)
+
+
+def test_margins_and_budgets_take_units(pytester: pytest.Pytester) -> None:
+    """With or without a space."""
+    config = pytester.parseconfigure()
+    for text, seconds in {"500ms": 0.5, "60s": 60, "60": 60, "5 min": 300, "1.5h": 5400, "168h": 604800}.items():
+        config.option.kernelqual_budget = text
+        assert read_settings(config).budget_s == seconds
+    for text, percent in {"2": 2, "0.5%": 0.5, "2 %": 2, "100": 100}.items():
+        config.option.kernelqual_tolerance = text
+        assert read_settings(config).tolerance_pct == percent
+
+
 def test_wrong_ini_value_is_told(pytester: pytest.Pytester) -> None:
     """Under its own name."""
     with pytest.raises(SettingsError, match=r"^ini kernelqual_run_timeout='0': must be a number of seconds above 0"):

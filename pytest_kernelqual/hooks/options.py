@@ -1,6 +1,7 @@
 """Options and ini values as settings; each wrong value is one clear error."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast, get_args
@@ -20,6 +21,8 @@ _MAX_COUNT = 10_000
 _MAX_PERCENT = 100.0
 _MAX_GIB = 2**20
 _MAX_SECONDS = 7 * 24 * 3600.0
+_UNITS_S = {"ms": 0.001, "s": 1.0, "": 1.0, "min": 60.0, "h": 3600.0}
+_TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|min|h|)")
 
 
 def read_settings(config: pytest.Config, *, visible_device: str | None = None) -> Settings:
@@ -134,11 +137,12 @@ def _switch(text: str) -> bool:
 
 
 def _budget(text: str) -> float:
-    for suffix, factor in (("ms", 0.001), ("s", 1.0), ("min", 60.0), ("h", 3600.0)):
-        number = text.removesuffix(suffix)
-        if number != text and number.replace(".", "", 1).isdecimal():
-            return _seconds(str(float(number) * factor))
-    return _seconds(text)
+    found = _TIME.fullmatch(text)
+    number = float(found[1]) * _UNITS_S[found[2]] if found else -1.0
+    if not 0 < number <= _MAX_SECONDS:
+        most = f"{_MAX_SECONDS / 3600:g}h"
+        raise ValueError(f"must be a time such as 500ms, 60s, 5min or 2h, above 0 and at most {most}")
+    return number
 
 
 def _device(text: str) -> str:
