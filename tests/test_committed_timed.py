@@ -254,6 +254,21 @@ def test_an_update_without_a_device_is_an_error(tmp_path: Path) -> None:
         assert "--kernelqual-update measures on a device, and this run has none" in ended.text
 
 
+@pytest.mark.parametrize("target", [None, "committed_configs", "/proc/self/no", "/proc/1"])
+def test_an_update_into_a_folder_that_cannot_be_written_is_an_error(tmp_path: Path, target: str | None) -> None:
+    """A file in its place, a link to itself, to nothing, to where nobody writes: told before anything is measured."""
+    folder = project(tmp_path, {"one": declared()})
+    (folder / "committed_configs").rmdir()
+    if target is None:
+        (folder / "committed_configs").touch()
+    else:
+        (folder / "committed_configs").symlink_to(target)
+    ended = model(folder, "--kernelqual-update", "qual_stub.py")
+    assert ended.code == pytest.ExitCode.USAGE_ERROR
+    assert ended.text.startswith(f"ERROR: --kernelqual: cannot write '{folder}/committed_configs/.lock': ")
+    assert len(ended.text.splitlines()) == 2
+
+
 def test_an_interrupted_run_names_the_rows_that_it_did_not_reach(tmp_path: Path) -> None:
     """With what it found of the others."""
     hung = spec("a", x=f"touch:{tmp_path / 'hangs'} hang")

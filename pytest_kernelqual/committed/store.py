@@ -136,6 +136,15 @@ class Store:
                 contents.files[path] = found
         return contents
 
+    def check_writable(self) -> None:
+        """Make sure, before a long measurement, that files can be made in the folder, or it where it is not yet.
+
+        Raises:
+            DocumentError: They cannot.
+        """
+        there = next(folder for folder in (self.root, *self.root.parents) if os.path.lexists(folder))
+        atomic.check_writable(there / LOCK_FILE)
+
     def update(self, kernel: str, device: CommittedDevice, changes: Changes) -> UpdateReport | Refusal:
         """Merge rows into the file of a kernel and device, completely or not at all.
 
@@ -156,7 +165,9 @@ class Store:
             text = f"another update holds {LOCK_FILE!r} for more than {_LOCK_TIMEOUT_S:.0f} s; try again when it ended"
             return Refusal(code="unwritable", path=str(path), text=text)
         except DocumentError as error:
-            return Refusal(code="unwritable", path=str(path), text=str(error))
+            cause = error.__cause__
+            told = f"cannot be updated: {_why(cause)}; nothing changed" if isinstance(cause, OSError) else str(error)
+            return Refusal(code="unwritable", path=str(path), text=told)
         except (OSError, NotImplementedError) as error:  # NotImplementedError: no locks on this file system
             return Refusal(code="unwritable", path=str(path), text=f"cannot be updated: {_why(error)}; nothing changed")
 

@@ -72,6 +72,8 @@ class Results:
                     "--kernelqual-update measures on a device, and this run has none (the Triton interpreter runs the "
                     "kernels): nothing would be measured; run it where a GPU is, or leave the option out"
                 )
+            if self._run.settings.update and not self._config.option.collectonly:
+                self._run.store.check_writable()
         except DeviceProcessError as death:
             raise pytest.UsageError(
                 f"--kernelqual: the device process did not start: {death.cause}\n{death.log}"
