@@ -105,7 +105,7 @@ def test_a_config_that_is_only_within_tolerance_says_so(tmp_path: Path) -> None:
     agree(ended)
 
 
-def test_serial_and_two_workers_tell_the_same(tmp_path: Path) -> None:
+def test_serial_and_four_workers_tell_the_same(tmp_path: Path) -> None:
     """The same JSON, times aside, and the same items; every gate was timed."""
     specs = {name: declared("a", "b", "c") for name in ("one", "two", "three")}
     folder = project(tmp_path, specs)
@@ -114,7 +114,7 @@ def test_serial_and_two_workers_tell_the_same(tmp_path: Path) -> None:
         commit(folder, name, chosen("a"), device=OTHER)
     serial = model(folder)
     told = decisions(plain(serial))
-    spread = model(folder, *XDIST, "-n", "2")
+    spread = model(folder, *XDIST, "-n", "4")
     assert decisions(plain(spread)) == told
     assert serial.document.digest == spread.document.digest
     assert serial.code == spread.code == 1  # keys that OTHER GPU has no rows of

@@ -6,7 +6,21 @@ from pathlib import Path
 
 import pytest
 from acceptance import JOURNAL, finish, start, wait_until
-from committed_runs import GPU, MODEL, OTHER, agree, alone, chosen, commit, declared, model, project, rows_of
+from committed_runs import (
+    GPU,
+    MODEL,
+    OTHER,
+    agree,
+    alone,
+    chosen,
+    commit,
+    declared,
+    model,
+    project,
+    rows_of,
+    verdicts_of,
+)
+from msgspec import structs
 from stub_timing import space_of
 from test_xdist import XDIST
 
@@ -143,3 +157,34 @@ def test_workers_write_what_a_serial_update_writes(tmp_path: Path) -> None:
         found.append({kernel: {case: one.config for case, one in made.items()} for kernel, made in kernels.items()})
         assert len([*(folder / "committed_configs").rglob("[!.]*")]) == 6
     assert found[0] == found[1] == {kernel: {key: {"C": "x"} for key in "abc"} for kernel in ("one", "two", "three")}
+
+
+def test_two_updates_at_once(tmp_path: Path) -> None:
+    """Each adds its row to the same file."""
+    folder = project(tmp_path / "project", {"one": declared("a", "b")})
+    running = [
+        start(folder, *MODEL, UPDATE, "-k", f"test_committed and {case}-", f"--kernelqual-json={case}", **alone(folder))
+        for case in "ab"
+    ]
+    assert [finish(one, folder).code for one in running] == [0, 0]
+    assert [*rows(folder, "one")] == ["a", "b"]
+
+
+def test_a_device_of_the_same_name(tmp_path: Path) -> None:
+    """Its rows are another device's; the file of this one gets a name of its own, and node ids tell them apart."""
+    folder = project(tmp_path, {"one": declared("a")})
+    partition = structs.replace(GPU, compute_units=66)
+    before = commit(folder, "one", chosen("a", "y"), device=partition).read_bytes()
+    theirs, ours = (f"one::test_committed[a-STUB_GPU{more}]" for more in ("", "_sm_90_132"))
+    assert verdicts_of(model(folder)) == {theirs: "not_timed", ours: "missing"}
+    assert model(folder, UPDATE).code == 0
+    ended = model(folder)
+    assert ended.code == 0
+    assert verdicts_of(ended) == {theirs: "not_timed", ours: "ok"}
+    assert rows_of(ended)[theirs].reasons == [
+        "measured on STUB GPU (sm_90, 66 compute units), and this run uses STUB GPU (sm_90, 132 compute units)"
+    ]
+    store = Store(folder / "committed_configs")
+    assert store.path_for("one", partition).read_bytes() == before
+    assert rows(folder, "one")["a"].config == {"C": "x"}
+    agree(ended)
