@@ -25,6 +25,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         group.addoption(f"--kernelqual-{name}", metavar=metavar, default=None, help=f"{text} (ini: {_ini(name)})")
         parser.addini(_ini(name), help=text, default=None)
     group.addoption(
+        "--kernelqual-target",
+        metavar="NAME",
+        action="append",
+        default=None,
+        help=f"{_TARGET}; may be repeated (ini: kernelqual_target)",
+    )
+    parser.addini("kernelqual_target", type="linelist", default=[], help=_TARGET)
+    group.addoption(
         "--kernelqual-update",
         action="store_true",
         help="measure committed configs anew and write those that are faster; needs a device",
@@ -49,6 +57,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="outcomes of candidates that fail beyond those that always do, for example out_of_resources",
     )
 
+
+_TARGET = "compile every launch for a device that is not there, cuda:90 or hip:gfx942 or 'NVIDIA H200', by comma"
 
 _VALUES = (
     ("device", "NAME", "auto, cuda, cuda:N, hip, hip:N or interpreter; default auto"),

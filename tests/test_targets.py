@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from acceptance import assert_agree, run
 
 from pytest_kernelqual.errors import SettingsError
-from pytest_kernelqual.launch.targets import find_target
 from pytest_kernelqual.model.messages import Describe, Described, Progress, Survey, Surveyed
 from pytest_kernelqual.model.settings import Settings
+from pytest_kernelqual.model.targets import find_target
 from pytest_kernelqual.processes.device import Limits
 from pytest_kernelqual.processes.device_process import DeviceProcess
 
@@ -108,7 +109,7 @@ class TestSurvey:
         target, first, _ = surveyed
         failures = [(one.spec, one.config, one.outcome, one.reason) for one in first.failures]
         large = "BLOCK=128,BLOCK_K=64,num_stages=5,num_warps=8"
-        taken = next(one.resources for one in first.needs if one.config == large)
+        taken = next(one.launch.resources for one in first.launched if one.launch.id == large)
         assert taken["shared_bytes"] > 65536
         reason = f"shared memory: required {taken['shared_bytes']}, limit 65536"
         assert failures == ([] if target == "cuda:90" else [("product", large, "out_of_resources", reason)])
@@ -116,7 +117,9 @@ class TestSurvey:
     def test_what_it_takes(self, surveyed: tuple[str, Surveyed, Surveyed]) -> None:
         """Read from the code."""
         target, first, _ = surveyed
-        fixed = next(one.resources for one in first.needs if one.spec == "product" and one.config is None)
+        fixed = next(
+            one.launch.resources for one in first.launched if (one.spec, one.launch.id) == ("product", "fixed")
+        )
         assert fixed["threads"] == 4 * (32 if target == "cuda:90" else 64)
         assert 16 <= fixed["registers"] <= 512
         assert fixed["stack_bytes"] == 0
@@ -125,13 +128,17 @@ class TestSurvey:
         """Nothing is compiled, and the same is told."""
         _, first, second = surveyed
         assert (first.compiled, first.cached) == (second.cached, second.compiled) == (first.compiled, 0)
-        assert (second.failures, second.needs, second.not_surveyed) == (first.failures, first.needs, first.not_surveyed)
+        assert (second.failures, second.launched, second.not_surveyed) == (
+            first.failures,
+            first.launched,
+            first.not_surveyed,
+        )
 
     def test_what_cannot_be_known(self, surveyed: tuple[str, Surveyed, Surveyed]) -> None:
         """One line each, and the others go on."""
         _, first, _ = surveyed
         assert any(line.startswith("needs_gpu[n512]: the builder raised") for line in first.not_surveyed)
-        told = "reads[n512] the fixed launch: aten::_local_scalar_dense reads what a kernel should have computed"
+        told = "reads[n512] fixed: aten::_local_scalar_dense reads what a kernel should have computed"
         assert any(line.startswith(told) for line in first.not_surveyed)
 
 
@@ -156,3 +163,62 @@ def survey(settings: Settings, path: Path) -> Surveyed:
     assert isinstance(reply, Surveyed)
     assert os.environ["TRITON_CACHE_DIR"]
     return reply
+
+
+SHALLOW = "BLOCK=64, BLOCK_K=32, num_warps=4, num_stages=2"
+DEEP = "BLOCK=128, BLOCK_K=32, num_warps=8, num_stages=8"
+RUN_SPEC = f"""
+{SPEC.partition("@kernel_spec")[0].replace(SHALLOW, DEEP)}
+
+@triton.jit
+def _limited(x, y, N: tl.constexpr, FLAG: tl.constexpr):
+    tl.static_assert(FLAG != 3, "not this one")
+    at = tl.arange(0, N)
+    tl.store(y + at, tl.load(x + at))
+
+@kernel_spec(kernel=_gemm, candidates=[Config(num_stages=2)], cases=[Case(n=4096, interpreter={{"n": 128}})])
+def deep(case, seeded):
+    a = seeded.normal((case.n, case.n), dtype="float16")
+    return lambda: gemm(a, a)
+
+@kernel_spec(
+    kernel=_limited, candidates=[Config(FLAG=3), Config(FLAG=2)], grid_independent=("FLAG",), cases=[Case(n=64)]
+)
+def limited(case, seeded):
+    x = seeded.normal((case.n,))
+    def launch():
+        y = torch.empty_like(x)
+        _limited[(1,)](x, y, N=case.n, FLAG=1)
+        return y
+    return launch
+"""
+
+
+def test_run_on_a_machine_without_them(tmp_path: Path) -> None:
+    """Beside the interpreter, with a table, records and a case that fails because production would not fit."""
+    (tmp_path / "qual_two.py").write_text(RUN_SPEC)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nkernelqual_paths = .\nkernelqual_target = cuda:86, NVIDIA H200\n")
+    ended = run(tmp_path, TRITON_CACHE_DIR=str(tmp_path / "cache"))
+    deep, limited = ended.cases.values()
+    assert ended.code == 1, ended.text
+    told = {record.target: record.launches for record in deep.targets}
+    assert [(launch.id, launch.outcome) for launch in told["cuda:90"]] == [("fixed", "fits"), ("num_stages=2", "fits")]
+    wanted = told["cuda:86"][0].resources["shared_bytes"]
+    assert wanted > 99 * 1024
+    assert deep.failures == [
+        f"fixed launch on cuda:86: out_of_resources: shared memory: required {wanted}, limit {99 * 1024}"
+    ]
+    assert limited.passed
+    assert [(launch.id, launch.outcome) for launch in limited.targets[0].launches] == [
+        ("fixed", "fits"), ("FLAG=3", "compile_error"), ("FLAG=2", "fits"),
+    ]  # fmt: skip
+    assert "compile targets (nothing was launched there)" in ended.text
+    assert_agree(ended)
+
+
+def test_wrong_target_is_a_usage_error(tmp_path: Path) -> None:
+    """Before anything runs."""
+    (tmp_path / "qual_two.py").write_text(RUN_SPEC)
+    ended = run(tmp_path, "--kernelqual-target=cuda:90,cuda:9000", ".")
+    assert ended.code == 4
+    assert "compile target 'cuda:9000' is not known; use one of cuda:75" in ended.text

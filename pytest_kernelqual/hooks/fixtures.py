@@ -11,6 +11,7 @@ from pytest_kernelqual.hooks.item_report import attach
 from pytest_kernelqual.hooks.planning import PROBLEM, kernel_nodeid
 from pytest_kernelqual.hooks.progress import Progress
 from pytest_kernelqual.hooks.run import TARGET, Declared, Run, Target
+from pytest_kernelqual.judge.targets import target_failures
 from pytest_kernelqual.judge.verdict import candidate_fails
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import CandidateInfo, InputInfo, OutputBytes
@@ -86,8 +87,13 @@ class ItemSession:
         """Run the whole case and fail the test with its failures."""
         self._run.environment()
         with self._run.lock.shared():
-            self._run.farm.prepare(_cases_to_compile(self._item, self._target), self._compiling)
+            cases = _cases_to_compile(self._item, self._target)
+            self._run.farm.prepare(cases, self._compiling)
             record = self.case.run()
+            if self._run.settings.targets:
+                records = self._run.targets.records(cases[0], cases[1:], self._compiling_for)
+                failures = [*record.failures, *target_failures(records)]
+                record = structs.replace(record, targets=records, failures=failures, passed=not failures)
         self._record = record
         if record.passed:
             return
@@ -148,6 +154,9 @@ class ItemSession:
     def _compiling(self, done: int, total: int) -> None:
         """Show how far compiling is."""
         self.shown.show(f"compiled {done}/{total}")
+
+    def _compiling_for(self, target: str, done: int, total: int) -> None:
+        self.shown.show(f"{target}: compiled {done}/{total}")
 
     def progress(self, candidate: str, done: int, total: int) -> None:
         """Show which candidate is running."""

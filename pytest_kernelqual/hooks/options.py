@@ -12,6 +12,7 @@ from pytest_kernelqual.errors import SettingsError
 from pytest_kernelqual.model.outcome import OUTCOMES
 from pytest_kernelqual.model.profiles import expanded, profiles_problem
 from pytest_kernelqual.model.settings import MIN_REPEATS, ImportMode, Settings
+from pytest_kernelqual.model.targets import find_target
 from pytest_kernelqual.model.values import shown
 
 _T = TypeVar("_T")
@@ -42,6 +43,7 @@ def read_settings(config: pytest.Config, *, visible_device: str | None = None) -
         run_timeout_s=_value(config, "run-timeout", _seconds, 60.0),
         compile_timeout_s=_value(config, "compile-timeout", _seconds, 120.0),
         compile_workers=_value(config, "compile-workers", _count(0, _MAX_COUNT), _cores(config)),
+        targets=_targets(config),
         compile_memory_gib=_value(config, "compile-memory", _gib, 8.0),
         start_timeout_s=_value(config, "start-timeout", _seconds, 300.0),
         fail_on=_fail_on(config),
@@ -106,6 +108,13 @@ def _gib(text: str) -> float:
     if not 0 < number <= _MAX_GIB:
         raise ValueError(f"must be a number of GiB above 0 and at most {_MAX_GIB:g}")
     return number
+
+
+def _targets(config: pytest.Config) -> tuple[str, ...]:
+    """Return the compile targets, each once, by architecture."""
+    given: list[str] = config.getoption("kernelqual_target") or config.getini("kernelqual_target")
+    names = [name.strip() for text in given for name in text.split(",") if name.strip()]
+    return tuple(dict.fromkeys(find_target(name).name for name in names))
 
 
 def _cores(config: pytest.Config) -> int:

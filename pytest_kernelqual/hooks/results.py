@@ -22,6 +22,7 @@ from pytest_kernelqual.report.journal import read_plan, recover, unfinished_case
 from pytest_kernelqual.report.junit import PER_CASE, case_properties, suite_properties
 from pytest_kernelqual.report.rows import refresh_summary, rows_summary
 from pytest_kernelqual.report.session_folder import SessionFolder
+from pytest_kernelqual.report.targets import targets_summary
 from pytest_kernelqual.report.text import summary
 
 SESSION_NODEID = "kernelqual::session"
@@ -203,6 +204,7 @@ class Results:
         rows = [row for kernel in self._document.kernels for row in kernel.committed]
         benchmarks: Benchmarks = self._config.pluginmanager.getplugin("kernelqual-benchmark")
         for told in (
+            targets_summary(self._document.kernels),
             rows_summary(self._document.kernels),
             refresh_summary(self._refreshed or []),
             benchmarks.told(rows),

@@ -17,6 +17,7 @@ from pytest_kernelqual.model.messages import CaseInfo, Describe, Described, Envi
 from pytest_kernelqual.model.record import CandidateRecord, DeviceDescriptor, Environment, FixedRecord
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.processes.compile_farm import CompileFarm
+from pytest_kernelqual.processes.compile_targets import CompileTargets
 from pytest_kernelqual.processes.device import Device, Limits
 from pytest_kernelqual.processes.device_process import DeviceProcess
 from pytest_kernelqual.processes.in_process import InProcessDevice
@@ -80,6 +81,7 @@ class Run:
         self._lock: DeviceLock | None = None
         self._confirming: list[Device] = []
         self._farm: CompileFarm | None = None
+        self._targets: CompileTargets | None = None
         self._candidates: dict[tuple[str, str, str, str], CandidateRecord] = {}
         self._fixed: dict[tuple[str, str, str], FixedRecord] = {}
 
@@ -102,6 +104,13 @@ class Run:
         if self._farm is None:
             self._farm = CompileFarm(self.device, self.settings)
         return self._farm
+
+    @property
+    def targets(self) -> CompileTargets:
+        """Return what compiles for devices that are not there."""
+        if self._targets is None:
+            self._targets = CompileTargets(self.settings)
+        return self._targets
 
     @property
     def confirming(self) -> list[Device]:
@@ -219,6 +228,8 @@ class Run:
         for device in (self._device, *self._confirming):
             if device is not None:
                 device.close()
+        if self._targets is not None:
+            self._targets.close()
 
     def environment(self) -> Environment | None:
         """Return where this run happens, asking the device once; None when it cannot tell."""

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from pytest_kernelqual.model.config import Scalar
 from pytest_kernelqual.model.outcome import Evidence, Outcome, Phase
-from pytest_kernelqual.model.record import Deviation, Environment
+from pytest_kernelqual.model.record import Deviation, Environment, TargetLaunch
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.model.values import encodable
 
@@ -237,15 +237,12 @@ class CompileFailure(Struct, frozen=True, kw_only=True):
     detail: dict[str, Any] = field(default_factory=dict)
 
 
-class CompiledNeeds(Struct, frozen=True, kw_only=True):
-    """What the code of a launch takes on a target: the largest figure of each resource."""
+class CompiledFor(Struct, frozen=True, kw_only=True):
+    """One launch on a compile target."""
 
     spec: str
     case: str
-    config: str | None
-    """Id of the candidate; None is the fixed launch."""
-    resources: dict[str, int]
-    """Empty where it could not be found out what is launched."""
+    launch: TargetLaunch
 
 
 class Surveyed(Struct, frozen=True, tag=True, kw_only=True):
@@ -260,8 +257,8 @@ class Surveyed(Struct, frozen=True, tag=True, kw_only=True):
     """Code objects that were compiled, here or by another process meanwhile."""
     failed: int = 0
     """Code objects that do not compile, or of which nothing is known."""
-    needs: list[CompiledNeeds] = field(default_factory=list)
-    """For targets: each launch that was looked at."""
+    launched: list[CompiledFor] = field(default_factory=list)
+    """For targets: the fixed launch and every candidate of each case."""
     not_surveyed: list[str] = field(default_factory=list)
     """Launches that could not be looked at, one line each."""
     tainted: bool = False

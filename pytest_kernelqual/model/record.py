@@ -8,7 +8,7 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from pytest_kernelqual.model.config import Scalar
-from pytest_kernelqual.model.outcome import Evidence, Outcome, Phase
+from pytest_kernelqual.model.outcome import Evidence, Outcome, Phase, TargetOutcome
 
 DOCUMENT_SCHEMA = "kernelqual/qualified-configurations/1"
 
@@ -225,6 +225,26 @@ class InputSetRecord(Struct, frozen=True, kw_only=True):
     """Why nothing was tried on it; empty where something was."""
 
 
+class TargetLaunch(Struct, frozen=True, kw_only=True):
+    """What a launch would meet on a compile target."""
+
+    id: str
+    """Of the candidate; `fixed` is the fixed launch."""
+    outcome: TargetOutcome
+    reason: str = ""
+    resources: dict[str, int] = field(default_factory=dict)
+    """What the compiled code takes, the largest figure of each kind: `shared_bytes`, `registers`, ..."""
+
+
+class TargetRecord(Struct, frozen=True, kw_only=True):
+    """A case on a compile target: nothing was launched."""
+
+    target: str
+    shared_limit_bytes: int
+    launches: list[TargetLaunch] = field(default_factory=list)
+    """The fixed launch, then every candidate."""
+
+
 class CaseRecord(Struct, frozen=True, kw_only=True):
     """Everything that one case produced."""
 
@@ -240,6 +260,8 @@ class CaseRecord(Struct, frozen=True, kw_only=True):
     """The sets of inputs that were made, in their order."""
     fixed: FixedRecord
     candidates: list[CandidateRecord] = field(default_factory=list)
+    targets: list[TargetRecord] = field(default_factory=list)
+    """What the launches of the case would meet on compile targets."""
     dead_axes: list[str] = field(default_factory=list)
     """Parameters of the candidates of which no value changes what is launched."""
     passed: bool = False

@@ -35,6 +35,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     compile_timeout_s: float = 120.0
     compile_workers: int = 0
     """Processes that compile before a case's first launch; 0: each launch compiles for itself."""
+    targets: tuple[str, ...] = ()
+    """Compile targets: what every launch would meet on a device that is not there."""
     compile_memory_gib: float = 8.0
     """How much memory one compilation may take there."""
     run_timeout_s: float = 60.0

@@ -24,8 +24,9 @@ from pytest_kernelqual.errors import DryRunError
 from pytest_kernelqual.launch import Specialisation, classify
 from pytest_kernelqual.launch.fake_driver import FakeDriver
 from pytest_kernelqual.launch.resources import read_resources
-from pytest_kernelqual.launch.targets import Target
+from pytest_kernelqual.launch.targets import must_fit
 from pytest_kernelqual.model.outcome import Outcome
+from pytest_kernelqual.model.targets import Target
 from pytest_kernelqual.model.values import encodable
 
 _LOG_BYTES = 16_384
@@ -208,7 +209,7 @@ def _compile(job: Job, memory_bytes: int) -> Ending:
 def fitted(target: Target, resources: dict[str, int]) -> Ending:
     """Return whether compiled code can be launched on a target."""
     try:
-        target.must_fit(resources)
+        must_fit(target, resources)
     except OutOfResources as error:
         return msgspec.structs.replace(_failed(error, 0), compiled=True, resources=resources)
     return Ending(compiled=True, resources=resources)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_kernelqual.errors import KernelqualError, SettingsError
 from pytest_kernelqual.model.messages import Hello, Refused, Reply, decode_request, decode_start, encode
 from pytest_kernelqual.model.settings import Settings
+from pytest_kernelqual.model.targets import find_target
 
 if TYPE_CHECKING:
     from pytest_kernelqual.on_device.server import Server
@@ -33,7 +34,7 @@ def prepare(settings: Settings, send: Callable[[Reply], None]) -> "tuple[Server,
         from pytest_kernelqual.on_device.server import Server  # noqa: PLC0415 - see above
 
         if device.target:
-            from pytest_kernelqual.launch.targets import activate, find_target  # noqa: PLC0415 - see above
+            from pytest_kernelqual.launch.targets import activate  # noqa: PLC0415 - see above
 
             activate(find_target(device.target))
 

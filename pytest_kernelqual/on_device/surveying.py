@@ -2,12 +2,15 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from pytest_kernelqual.launch import Specialisation, kernel_function
 from pytest_kernelqual.launch.resources import known_resources
-from pytest_kernelqual.launch.targets import find_target
 from pytest_kernelqual.model.config import Config
-from pytest_kernelqual.model.messages import CompiledNeeds, CompileFailure, Surveyed
+from pytest_kernelqual.model.messages import CompiledFor, CompileFailure, Surveyed
+from pytest_kernelqual.model.outcome import Outcome, TargetOutcome
+from pytest_kernelqual.model.record import TargetLaunch
+from pytest_kernelqual.model.targets import find_target
 from pytest_kernelqual.on_device.compile_worker import Ending, Job, fitted
 from pytest_kernelqual.on_device.compiling import OnCompiled, compile_all
 from pytest_kernelqual.on_device.failed import LaunchFailed
@@ -15,6 +18,23 @@ from pytest_kernelqual.on_device.layouts import PLAIN
 from pytest_kernelqual.on_device.qualify import OpenCase
 
 _GIB = 1 << 30
+_OUTCOMES: dict[Outcome | None, TargetOutcome] = {
+    "compile_error": "compile_error",
+    "out_of_resources": "out_of_resources",
+    "timeout": "timeout",
+    "unsupported": "unsupported",
+}
+
+
+class _Launched(NamedTuple):
+    """One launch of a case, and the code objects of the kernel under test that it needs."""
+
+    spec: str
+    case: str
+    config: Config | None
+    keys: list[str]
+    otherwise: TargetLaunch
+    """What is told of it where it needs none."""
 
 
 class CompileSurvey:
@@ -28,7 +48,7 @@ class CompileSurvey:
         self._began = time.time()
         self._jobs: dict[str, Job] = {}
         self._cached: dict[str, Ending] = {}
-        self._launched: list[tuple[str, str, str | None, list[str]]] = []
+        self._launched: list[_Launched] = []
         self._launches = 0
         self._not_surveyed: list[str] = []
         self._tainted = False
@@ -38,28 +58,42 @@ class CompileSurvey:
         """Dry-run the fixed launch and all candidates of a case; what goes wrong is left to the launches."""
         if self._fatal:
             return
-        place = f"{case.spec.name}[{case.case.id}]"
         before = {id(buffer) for buffer in case.executor.memory.survivors()}
+        configs = [None, *candidates]
         try:
             case.executor.build()
-            for config in (None, *candidates):
-                if config is None or not case.excluded(config):
-                    self._look(case, config, limit_s)
+            while configs:
+                self._look(case, configs[0], limit_s)
+                del configs[0]
         except LaunchFailed as failed:
-            self._not_surveyed.append(f"{place}: {failed.reason}")
             self._fatal = failed.fatal
+            self._note(case, configs, failed.reason)
         except Exception as error:  # noqa: BLE001 - the launches will tell
-            self._not_surveyed.append(f"{place}: {type(error).__name__}")
+            self._note(case, configs, f"{type(error).__name__}: {error}")
         if not self._fatal:
             self._tainted |= any(id(buffer) not in before for buffer in case.close())
 
+    def _note(self, case: OpenCase, configs: Sequence[Config | None], reason: str) -> None:
+        """Note that nothing is known of these launches."""
+        place = f"{case.spec.name}[{case.case.id}]"
+        self._not_surveyed.append(f"{place}: {reason}")
+        for config in configs:
+            self._add(case, config, [], TargetLaunch(id=_id(config), outcome="unknown", reason=reason))
+
     def _look(self, case: OpenCase, config: Config | None, limit_s: float) -> None:
+        excluded = case.excluded(config) if config is not None else ""
+        if excluded:
+            self._add(case, config, [], TargetLaunch(id=_id(config), outcome="unsupported", reason=excluded))
+            return
         run, failed = case.executor.dry_run(config)
         if failed is not None and failed.fatal:
             raise failed
-        if failed is not None and failed.outcome != "unsupported":
-            id_ = "the fixed launch" if config is None else config.id
-            self._not_surveyed.append(f"{case.spec.name}[{case.case.id}] {id_}: {failed.reason}")
+        outcome: TargetOutcome = "unknown"
+        reason = "the kernel was not launched" if failed is None else failed.reason
+        if failed is not None and failed.outcome == "unsupported":
+            outcome = "unsupported"
+        elif failed is not None:
+            self._not_surveyed.append(f"{case.spec.name}[{case.case.id}] {_id(config)}: {reason}")
         del failed  # its frames hold tensors
         kernel = None if case.spec.kernel is None else kernel_function(case.spec.kernel)
         own = []
@@ -67,10 +101,13 @@ class CompileSurvey:
             self._need(launch.specialisation, limit_s)
             if launch.jit.fn is kernel:
                 own.append(launch.specialisation.key)
-        if case.executor.exposure == PLAIN:
-            self._launched.append((case.spec.name, case.case.id, None if config is None else config.id, own))
+        self._add(case, config, own, TargetLaunch(id=_id(config), outcome=outcome, reason=reason))
         self._launches += len(run.launches)
         self._tainted |= run.retained() > 0
+
+    def _add(self, case: OpenCase, config: Config | None, keys: list[str], otherwise: TargetLaunch) -> None:
+        if case.executor.exposure == PLAIN:
+            self._launched.append(_Launched(case.spec.name, case.case.id, config, keys, otherwise))
 
     def _need(self, specialisation: Specialisation, limit_s: float) -> None:
         key = specialisation.key
@@ -102,29 +139,45 @@ class CompileSurvey:
             cached=len(endings.keys() - self._jobs.keys()),
             compiled=compiled,
             failed=len(self._jobs) - compiled,
-            needs=[] if self._target is None else list(self._needs(endings)),
+            launched=[] if self._target is None else list(self._on_target(endings)),
             not_surveyed=self._not_surveyed,
             tainted=self._tainted,
             fatal=self._fatal,
         )
 
-    def _needs(self, endings: dict[str, Ending]) -> Iterator[CompiledNeeds]:
-        for spec, case, config, keys in self._launched:
-            known = [endings[key].resources for key in keys if key in endings]
-            names = {name for resources in known for name in resources}
-            largest = {name: max(resources.get(name, 0) for resources in known) for name in sorted(names)}
-            yield CompiledNeeds(spec=spec, case=case, config=config, resources=largest)
+    def _on_target(self, endings: dict[str, Ending]) -> Iterator[CompiledFor]:
+        for launched in self._launched:
+            ended = [endings[key] for key in launched.keys if key in endings]
+            told = launched.otherwise
+            if ended:
+                names = sorted({name for ending in ended for name in ending.resources})
+                worst = next(
+                    (one for one in ended if not one.compiled or one.outcome is not None), Ending(compiled=True)
+                )
+                told = TargetLaunch(
+                    id=told.id,
+                    outcome="fits"
+                    if worst.compiled and worst.outcome is None
+                    else _OUTCOMES.get(worst.outcome, "unknown"),
+                    reason=worst.reason,
+                    resources={name: max(one.resources.get(name, 0) for one in ended) for name in names},
+                )
+            yield CompiledFor(spec=launched.spec, case=launched.case, launch=told)
 
     def _failures(self, endings: dict[str, Ending]) -> Iterator[CompileFailure]:
-        for spec, case, config, keys in self._launched:
-            ended = (endings[key] for key in keys if key in endings)
+        for launched in self._launched:
+            ended = (endings[key] for key in launched.keys if key in endings)
             failed = next((ending for ending in ended if ending.outcome is not None), None)
             if failed is not None and failed.outcome is not None:
                 yield CompileFailure(
-                    spec=spec,
-                    case=case,
-                    config=config,
+                    spec=launched.spec,
+                    case=launched.case,
+                    config=None if launched.config is None else launched.config.id,
                     outcome=failed.outcome,
                     reason=failed.reason,
                     detail=failed.detail,
                 )
+
+
+def _id(config: Config | None) -> str:
+    return "fixed" if config is None else config.id

@@ -7,6 +7,7 @@ from msgspec import Struct, structs
 
 from pytest_kernelqual.errors import DeviceProcessError, KernelqualError
 from pytest_kernelqual.model.messages import CompileFailure, Progress, Survey, Surveyed
+from pytest_kernelqual.model.record import TargetLaunch
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.processes.device import Device, Limits
 
@@ -41,6 +42,7 @@ class CompileFarm:
         self._settings = settings
         self._seen: set[CaseName] = set()
         self._failures: dict[tuple[CaseName, str | None], CompileFailure] = {}
+        self._launched: dict[CaseName, list[TargetLaunch]] = {}
         self.totals = Totals()
 
     def prepare(self, cases: Sequence[CaseName], on_progress: Callable[[int, int], None]) -> None:
@@ -50,7 +52,7 @@ class CompileFarm:
             cases: Cases of one spec file.
             on_progress: Told how many code objects are compiled, and of how many.
         """
-        new = [case for case in cases if case not in self._seen]
+        new = [case for case in dict.fromkeys(cases) if case not in self._seen]
         self._seen.update(new)
         if not new or not self._settings.compile_workers:
             return
@@ -79,9 +81,15 @@ class CompileFarm:
         """Return why a candidate, by its id, or the fixed launch (None) does not compile, if that is known."""
         return self._failures.get((case, config))
 
+    def launched(self, case: CaseName) -> list[TargetLaunch]:
+        """Return what a case's launches would meet on a target, the fixed launch first; empty if nothing is known."""
+        return self._launched.get(case, [])
+
     def _take(self, path: str, reply: Surveyed) -> None:
         for failure in reply.failures:
             self._failures[CaseName(path, failure.spec, failure.case), failure.config] = failure
+        for one in reply.launched:
+            self._launched.setdefault(CaseName(path, one.spec, one.case), []).append(one.launch)
         self.totals = structs.replace(
             self.totals,
             launches=self.totals.launches + reply.launches,

@@ -126,7 +126,9 @@ def _kernel_decisions(kernel: KernelRecord) -> list[Any]:
 
 def _case_decisions(case: CaseRecord) -> list[Any]:
     candidates = sorted([record.id, record.outcome, record.evidence or ""] for record in case.candidates)
-    return [case.id, case.key, case.fixed.outcome, candidates]
+    told = [case.id, case.key, case.fixed.outcome, candidates]
+    targets = [[one.target, sorted([launch.id, launch.outcome] for launch in one.launches)] for one in case.targets]
+    return [*told, _ordered(targets)] if targets else told
 
 
 def _ordered(decisions: list[list[Any]]) -> list[list[Any]]:
