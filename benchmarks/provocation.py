@@ -1,8 +1,10 @@
 """Print what provocation costs and finds on this GPU: `python benchmarks/provocation.py [--report FOLDER]`.
 
-Three parts: microseconds that it adds to a launch; how much of uninitialised shared memory a kernel finds full of the
-pattern; and the suite `tests/suites/provoked_on_gpu`, with provocation and without, against its `expected.json`.
-The exit status is 1 where a cost is above 50 us, the pattern was not found, or an outcome is not the expected one.
+Four parts: microseconds that it adds to a launch; how much of uninitialised shared memory a kernel finds full of the
+pattern; whether hooks, allocator, random numbers and streams see anything of it; and the suite
+`tests/suites/provoked_on_gpu`, with provocation and without, against its `expected.json`.
+The exit status is 1 where a cost is above 50 us, the pattern was not found, something was seen, or an outcome is not
+the expected one.
 """
 
 import argparse
@@ -40,7 +42,7 @@ def main() -> int:
         return 1
     provocation = Provocation(Device("cuda", torch.device("cuda", 0)), wanted=True)
     print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}\nprovocation: {provocation.told}")
-    fine = [_cost(provocation), _effect(provocation)]
+    fine = [_cost(provocation), _effect(provocation), _unseen(provocation)]
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(options.report or temporary)
         folder.mkdir(parents=True, exist_ok=True)
@@ -105,6 +107,37 @@ def _effect(provocation: Provocation) -> bool:
         rows.append((f"{pattern:#x}", "+".join(done), float(same.float().mean()) * 100))
     print(tabulate(rows, headers=["left behind", "done", "% of words that hold it"], floatfmt=".1f"))
     return min(row[2] for row in rows) > 0
+
+
+def _unseen(provocation: Provocation) -> bool:
+    """Print what Triton's launch hooks, torch's allocator, random numbers and streams show of provocation: nothing."""
+    from triton import knobs  # noqa: PLC0415 - part of a GPU installation
+
+    launches: list[Any] = []
+    knobs.runtime.launch_enter_hook.add(launches.append)
+    torch.randn(1, device="cuda")
+    before = _state()
+    try:
+        for noise in (False, True):
+            with provocation.around(PATTERN_A, noise=noise):
+                pass
+    finally:
+        knobs.runtime.launch_enter_hook.remove(launches.append)
+    after = _state()
+    seen = [name for name, value in before.items() if after[name] != value]
+    print(f"seen of provocation: {', '.join([*seen, *(['launch hooks'] if launches else [])]) or 'nothing'}")
+    return not seen and not launches
+
+
+def _state() -> dict[str, Any]:
+    torch.cuda.synchronize()
+    return {
+        "allocator": torch.cuda.memory_stats()["allocation.all.allocated"],
+        "reserved memory": torch.cuda.memory_reserved(),
+        "random numbers": torch.cuda.get_rng_state().tolist(),
+        "current stream": torch.cuda.current_stream().cuda_stream,
+        "current device": torch.cuda.current_device(),
+    }
 
 
 def _suite(folder: Path) -> bool:

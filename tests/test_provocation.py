@@ -1,8 +1,10 @@
 """Provocation: what the driver is told, what a launch that shows under it gets, and that it never fails by itself."""
 
 import ctypes
+import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -314,3 +316,38 @@ def test_switch_reaches_the_report(tmp_path: Path) -> None:
     assert ran.report["environment"]["provocation"] == ""
     (case,) = ran.cases.values()
     assert (case["fixed"]["provocation"], case["candidates"][0]["provocation"]) == ([], [])
+
+
+SUITE = Path(__file__).parent / "suites" / "provoked_on_gpu"
+COMPILE = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+import provoked, qual_provoked, triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+
+VARIANTS = [
+    (provoked._shared, "FAULT", ("none", "reads_shared", "copies_shared", "masked_shared"), 8),
+    (provoked._exchange, "BARRIER", (True, False), 8),
+    (provoked._neighbours, "MODE", ("none", "barrier", "hopes"), 32),
+]
+for kernel, name, values, warps in VARIANTS:
+    pointer = "*i32" if kernel is provoked._neighbours else "*fp32"
+    types = {arg: "constexpr" if arg == name else "i32" if arg == "programs" else pointer for arg in kernel.arg_names}
+    for value in values:
+        source = ASTSource(fn=kernel, signature=types, constexprs={name: value})
+        triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": warps})
+for name, candidates in json.load(open(sys.argv[1] + "/expected.json")).items():
+    spec = getattr(qual_provoked, name)
+    assert spec.error is None, spec.error
+    assert candidates.keys() == {config.id for config in spec.candidates}, name
+print("compiled")
+"""
+
+
+def test_the_suite_for_gpus_compiles_and_says_what_it_expects() -> None:
+    """It runs where there is a GPU, and is kept working here."""
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    command = [sys.executable, "-c", COMPILE, str(SUITE)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stdout) == (0, "compiled\n"), done.stderr
