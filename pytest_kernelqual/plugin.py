@@ -80,6 +80,11 @@ _VALUES = (
     ),
     ("compile-memory", "GIB", "how much memory one compilation may take there; default 8"),
     ("tolerance", "PERCENT", "how much slower than the fixed launch a committed config may be; default 2"),
+    (
+        "require-evidence",
+        "GRADE",
+        "weakest evidence with which a candidate passes: identical_bytes, identical_order or identical_binary",
+    ),
     ("budget", "TIME", "how long committed configs may be timed, for example 60s; default no limit"),
     (
         "drift",

@@ -1,14 +1,14 @@
 """From a declared case to its record: the pipeline."""
 
-import re
 import time
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
 
 from msgspec import structs
 
 from pytest_kernelqual.errors import DeviceProcessError, KernelqualError
 from pytest_kernelqual.judge.dead_axes import Launched, dead_axes
+from pytest_kernelqual.judge.evidence import held_to
 from pytest_kernelqual.judge.reference import disowned, judge_rejected, worst_deviations
 from pytest_kernelqual.judge.verdict import FINAL, REFUSALS, Attempt, case_failures, combine, worth_trying
 from pytest_kernelqual.model.messages import (
@@ -26,20 +26,16 @@ from pytest_kernelqual.model.messages import (
     Try,
     inputs_digest,
 )
-from pytest_kernelqual.model.outcome import Outcome, Phase
+from pytest_kernelqual.model.outcome import Phase
 from pytest_kernelqual.model.profiles import FIRST, NORMAL, InputSet
 from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, FixedRecord, InputSetRecord
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.processes.compile_farm import CaseName, CompileFarm
-from pytest_kernelqual.processes.device import STARTING, Device, Limits
+from pytest_kernelqual.processes.device import Device, Limits
+from pytest_kernelqual.processes.endings import counted, told, with_log
 
 # A candidate that faults is tried again, in new device processes, to tell a certainty from a chance.
 _MOST_ATTEMPTS = 3
-
-# Thread and memory addresses differ from run to run, and reports of equal runs are equal.
-_ADDRESS = re.compile(r"0x[0-9a-fA-F]{6,}")
-
-_Told = TypeVar("_Told", Opened, Tried)
 
 
 class Listener(Protocol):
@@ -77,6 +73,7 @@ class CaseSession:
         self._device = device
         self._settings = settings
         self._listener = listener
+        self._required = spec.require_evidence or settings.require_evidence
         self._limits = Limits(
             inputs_s=settings.start_timeout_s,
             compile_s=spec.compile_timeout_s or settings.compile_timeout_s,
@@ -132,7 +129,7 @@ class CaseSession:
             if self._held != input_set and self._ask_open(input_set, ask_oracle=True).outcome != "mismatch":
                 break
             self._held = input_set
-            heard.append(_counted(self._try(info), "1 of 1"))
+            heard.append(counted(self._try(info), "1 of 1"))
         self._broken = judge_rejected(rejected, heard)
         self._listener.fixed(self._fixed())
         for info, tried in zip(todo, heard, strict=False):
@@ -149,7 +146,7 @@ class CaseSession:
             elif self._broken is not None:
                 tried.append(Attempt(input_set, Tried(outcome="not_run", reason=self._no_baseline())))
                 break
-        record = combine(info, tried)
+        record = held_to(combine(info, tried), self._required)
         self._records[info.id] = record
         self._listener.candidate(record)
         return record
@@ -239,7 +236,7 @@ class CaseSession:
         known = self._compile_failure(None)
         if known is not None:
             detail = {**known.detail, "phase": "compile"}
-            return _counted(Opened(outcome=known.outcome, reason=known.reason, detail=detail), "1 of 1")
+            return counted(Opened(outcome=known.outcome, reason=known.reason, detail=detail), "1 of 1")
         request = Open(
             path=self._path,
             spec=self._spec.name,
@@ -252,8 +249,8 @@ class CaseSession:
             reply = self._device.ask(request, self._limits)
         except DeviceProcessError as death:
             self._lost()
-            outcome, reason, detail = _told(death)
-            return _counted(Opened(outcome=outcome, reason=reason, detail=detail, launches=death.launches), "1 of 1")
+            outcome, reason, detail = told(death)
+            return counted(Opened(outcome=outcome, reason=reason, detail=detail, launches=death.launches), "1 of 1")
         except KernelqualError as error:
             return Opened(outcome="not_run", reason=str(error))
         if not isinstance(reply, Opened):
@@ -280,7 +277,7 @@ class CaseSession:
             and (last := self._try(info)).outcome != "not_run"
         ):
             outcomes.append(last.outcome)
-        return _counted(first, f"{outcomes.count(first.outcome)} of {len(outcomes)}")
+        return counted(first, f"{outcomes.count(first.outcome)} of {len(outcomes)}")
 
     def _worth_a_look(self, info: CandidateInfo) -> bool:
         """Tell whether to ask what a candidate launches: not where that can prove no more than is lost already."""
@@ -301,7 +298,7 @@ class CaseSession:
             reply = self._device.ask(Try(config=info.config, look=look), self._limits)
         except DeviceProcessError as death:
             self._lost()
-            outcome, reason, detail = _told(death)
+            outcome, reason, detail = told(death)
             phases: dict[str, Phase] = {"inputs": "inputs", "compile": "compile"}
             phase = phases.get(death.phase, "run")
             return Tried(outcome=outcome, reason=reason, phase=phase, detail=detail, launches=death.launches)
@@ -318,7 +315,7 @@ class CaseSession:
         if self._farm is None:
             return None
         failure = self._farm.failure(CaseName(self._path, self._spec.name, self._case.id), config)
-        return failure and structs.replace(failure, detail=_with_log(failure.detail, failure.detail.get("log", "")))
+        return failure and structs.replace(failure, detail=with_log(failure.detail, failure.detail.get("log", "")))
 
     def _lost(self) -> None:
         """Note that the device process is gone; the next `_open` starts another and rebuilds from the seeds."""
@@ -329,7 +326,7 @@ class CaseSession:
         """Record a candidate, and those that are the same program."""
         for twin in self._spec.candidates:
             if twin.program == info.program:
-                record = combine(twin, tried)
+                record = held_to(combine(twin, tried), self._required)
                 if twin is not info:
                     record = structs.replace(record, same_program_as=info.id, launches=0)
                 self._records[twin.id] = record
@@ -368,28 +365,3 @@ class CaseSession:
     def _no_baseline(self) -> str:
         fixed = self._fixed()
         return f"no baseline: the fixed launch is {fixed.outcome}: {fixed.reason}"
-
-
-def _told(death: DeviceProcessError) -> tuple[Outcome, str, dict[str, Any]]:
-    """Return the outcome, reason and detail of a device process that ended or did not answer."""
-    if death.phase == STARTING:  # no kernel's fault
-        return "not_run", f"the device process did not start: {death.cause}", {"log": death.log}
-    outcome: Outcome = "timeout" if death.timed_out else "fault"
-    where = f" in phase {death.phase}" if not death.timed_out else ""
-    return outcome, f"{death.cause}{where}", _with_log({}, death.log)
-
-
-def _with_log(detail: dict[str, Any], log: str) -> dict[str, Any]:
-    """Return facts with the log of a process that ended, the same for equal runs."""
-    return {**detail, "log": _ADDRESS.sub("0x...", log)} if log else detail
-
-
-def _counted(told: _Told, attempts: str) -> _Told:
-    """Return a fault or timeout with the number of attempts; anything else as it is."""
-    if told.outcome not in ("fault", "timeout"):
-        return told
-    finished = told.launches
-    reason = f"{told.reason} ({attempts} attempts, after {finished} finished launches)"
-    return structs.replace(
-        told, reason=reason, detail={**told.detail, "attempts": attempts, "launches_finished": finished}
-    )

@@ -32,7 +32,7 @@ from pytest_kernelqual.model.messages import (
     Tried,
     Try,
 )
-from pytest_kernelqual.model.outcome import Outcome
+from pytest_kernelqual.model.outcome import EVIDENCE, Outcome
 from pytest_kernelqual.model.record import DeviceDescriptor, Environment
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.on_device import main as device_main
@@ -96,11 +96,12 @@ class StubServer:
         *before, last = steps.split()
         for step in before:
             _do(step)
-        if last not in get_args(Outcome):
+        if last not in (*get_args(Outcome), *EVIDENCE):
             _do(last)
         detail: dict[str, Any] = {"visible": os.environ.get("CUDA_VISIBLE_DEVICES")} if self._kind == "cuda" else {}
         equal = "identical_bytes" if self._kind == "cuda" else "interpreted"
-        evidence = {"qualified": equal, "within_tolerance": last}.get(last)
+        evidence = {"qualified": equal, **dict.fromkeys(EVIDENCE, last)}.get(last)
+        last = last if last in get_args(Outcome) else "qualified"
         return Tried(outcome=last, reason=f"stub {last}", evidence=evidence, detail=detail, launches=2)  # type: ignore[arg-type]
 
 
@@ -112,7 +113,8 @@ def _specs(path: str) -> tuple[list[str], list[dict[str, Any]]]:
 def _spec(name: str, declared: dict[str, Any]) -> SpecInfo:
     cases = [CaseInfo(id=id_, axes={"n": id_}, key={}) for id_ in declared["cases"]]
     candidates = [CandidateInfo(id=id_, config={"C": id_}, program=id_) for id_ in declared["candidates"]]
-    return SpecInfo(name=name, line=1, cases=cases, candidates=candidates, problem=declared.get("problem", ""))
+    more = {option: declared[option] for option in ("problem", "screen", "require_evidence") if option in declared}
+    return SpecInfo(name=name, line=1, cases=cases, candidates=candidates, **more)
 
 
 def _do(step: str) -> None:

@@ -132,6 +132,17 @@ def test_plain_values_are_taken(value: Any) -> None:
         ({"tolerance": Tolerance(atol=True)}, "Tolerance has atol=True; it must be a finite number"),
         ({"tolerance": Tolerance(ulp=1.5)}, "Tolerance has ulp=1.5; it must be a whole number"),  # type: ignore[arg-type]
         ({"tolerance": Tolerance(ulp=-1)}, "Tolerance has ulp=-1; it must be a whole number from 0"),
+        ({"oracle": 5}, "oracle=5 must be callable"),
+        ({"oracle_tolerance": Tolerance(ulp=1)}, "oracle_tolerance= needs oracle="),
+        (
+            {"oracle": print, "oracle_tolerance": Tolerance(rtol=2)},
+            "oracle_tolerance: Tolerance has rtol=2, within",
+        ),
+        (
+            {"require_evidence": "interpreted"},
+            "require_evidence='interpreted' is no evidence that can be required",
+        ),
+        ({"require_evidence": ["identical_order"]}, "require_evidence=['identical_order'] is no evidence"),
         ({"grid_independent": 5}, "grid_independent=5 must be a tuple of names"),
     ],
 )

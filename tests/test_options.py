@@ -74,12 +74,13 @@ def test_empty_ini_value_is_one_that_is_not_set(pytester: pytest.Pytester) -> No
         ("run-timeout", "0"), ("run-timeout", "nan"), ("run-timeout", "inf"), ("run-timeout", "-3"),
         ("compile-timeout", "x"), ("start-timeout", "1e9"),
         ("compile-workers", "-1"), ("compile-workers", "many"), ("compile-memory", "0"), ("compile-memory", "8GiB"),
+        ("require-evidence", "identical"), ("require-evidence", "interpreted"), ("require-evidence", ""),
         ("device", "gpu"), ("device", "CUDA"), ("device", "cuda:"), ("device", "cuda:x"), ("device", "interpreter:0"),
     ],
 )  # fmt: skip
 def test_wrong_value_is_told(pytester: pytest.Pytester, name: str, value: str) -> None:
     """With the value seen and the limit."""
-    with pytest.raises(SettingsError, match=r"must be|unknown device") as raised:
+    with pytest.raises(SettingsError, match=r"must be|unknown device|no evidence that can be required") as raised:
         settings(pytester, f"--kernelqual-{name}={value}")
     told = str(raised.value)
     assert told.startswith(f"--kernelqual-{name}='{value[:50]}")

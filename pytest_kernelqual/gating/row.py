@@ -12,7 +12,7 @@ from pytest_kernelqual.committed.store import Store
 from pytest_kernelqual.errors import UnmeasurableError
 from pytest_kernelqual.gating.arms import Arms, control, gate, in_fresh_processes, screen, unmeasurable
 from pytest_kernelqual.judge.drift import judge_production
-from pytest_kernelqual.judge.evidence import strength, weakest
+from pytest_kernelqual.judge.evidence import falls_short, strength, weakest
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import CandidateInfo, CaseInfo, SpecInfo
 from pytest_kernelqual.model.outcome import PASSING, Evidence
@@ -92,7 +92,7 @@ class Bench(Struct, frozen=True):
     def qualified(self, info: CandidateInfo) -> CandidateRecord | None:
         """Return the record that keeps a candidate from being used on any case of the key, or None."""
         records = (self.qualify(case, info) for case in self.cases)
-        return next((record for record in records if record.outcome not in PASSING), None)
+        return next((record for record in records if record.outcome not in PASSING or falls_short(record)), None)
 
     def evidence(self, info: CandidateInfo) -> Evidence | None:
         """Return what the cases of the key prove together of a candidate."""

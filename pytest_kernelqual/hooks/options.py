@@ -9,7 +9,7 @@ from typing import Any, TypeVar, cast, get_args
 import pytest
 
 from pytest_kernelqual.errors import SettingsError
-from pytest_kernelqual.model.outcome import OUTCOMES
+from pytest_kernelqual.model.outcome import OUTCOMES, REQUIRABLE, Evidence
 from pytest_kernelqual.model.profiles import expanded, profiles_problem
 from pytest_kernelqual.model.settings import MIN_REPEATS, ImportMode, Settings
 from pytest_kernelqual.model.targets import find_target
@@ -47,6 +47,7 @@ def read_settings(config: pytest.Config, *, visible_device: str | None = None) -
         compile_memory_gib=_value(config, "compile-memory", _gib, 8.0),
         start_timeout_s=_value(config, "start-timeout", _seconds, 300.0),
         fail_on=_fail_on(config),
+        require_evidence=_value(config, "require-evidence", _grade, None),
         in_process=bool(config.option.kernelqual_in_process),
         committed_dir=str(config.getini("kernelqual_committed") or "committed_configs"),
         update=bool(config.option.kernelqual_update),
@@ -168,6 +169,12 @@ def _profiles(text: str) -> tuple[str, ...]:
     if problem:
         raise ValueError(problem)
     return expanded(names)
+
+
+def _grade(text: str) -> Evidence:
+    if text not in REQUIRABLE:
+        raise ValueError(f"is no evidence that can be required; use {', '.join(REQUIRABLE)}")
+    return text
 
 
 def _fail_on(config: pytest.Config) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from pytest_kernelqual.judge.candidate import judge_invariance
-from pytest_kernelqual.judge.evidence import strength
+from pytest_kernelqual.judge.evidence import falls_short, strength
 from pytest_kernelqual.judge.reference import suspicion
 from pytest_kernelqual.model.messages import CandidateInfo, Tried
 from pytest_kernelqual.model.outcome import PASSING, Outcome
@@ -101,8 +101,11 @@ def combine(info: CandidateInfo, attempts: Sequence[Attempt]) -> CandidateRecord
 def candidate_fails(record: CandidateRecord, *, screen: str | None, fail_on: Collection[str] = ()) -> bool:
     """Tell whether a candidate's outcome fails its case.
 
-    A screened search space only records its bad members; what the project names in `fail_on` fails everywhere.
+    A screened search space only records its bad members, those of weaker evidence than is required among them.
+    What the project names in `fail_on` fails everywhere.
     """
+    if falls_short(record) and screen is None:
+        return True
     if record.outcome == "qualified":
         return False
     if record.outcome in fail_on:

@@ -151,6 +151,7 @@ class SpecInfo(Struct, frozen=True, kw_only=True):
     tolerance_pct: float | None = None
     batch_invariant: bool = False
     """Rows must have the same bytes alone and in the batch."""
+    require_evidence: Evidence | None = None
 
 
 class Described(Struct, frozen=True, tag=True, kw_only=True):

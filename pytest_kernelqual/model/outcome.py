@@ -29,6 +29,9 @@ Evidence = Literal["interpreted", "within_tolerance", "identical_bytes", "identi
 
 EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
 
+# What can be required of candidates; the first of these requires nothing.
+REQUIRABLE: tuple[Evidence, ...] = EVIDENCE[1:]
+
 # Of a launch that is only compiled: whether it could be made. What cannot be known without running is `unknown`.
 TargetOutcome = Literal["fits", "out_of_resources", "compile_error", "timeout", "unsupported", "unknown"]
 

@@ -79,6 +79,8 @@ class CandidateRecord(Struct, frozen=True, kw_only=True):
     """One line for people; empty for a plain `qualified`."""
     evidence: Evidence | None = None
     """Only a candidate that is qualified or within tolerance has evidence."""
+    lacks: Evidence | None = None
+    """The evidence that is required, where `evidence` is weaker."""
     phase: Phase | None = None
     """Where a candidate that did not qualify ended."""
     detail: dict[str, Any] = field(default_factory=dict)

@@ -4,6 +4,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from pytest_kernelqual.model.outcome import Evidence
 from pytest_kernelqual.model.profiles import InputSet, input_sets
 
 # The profiles show more than a second set of normal values.
@@ -44,6 +45,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Limit of starting the device process and importing one spec file."""
     fail_on: tuple[str, ...] = ()
     """Outcomes of candidates that fail beyond those that always do."""
+    require_evidence: Evidence | None = None
+    """The weakest evidence with which candidates pass."""
     in_process: bool = False
     committed_dir: str = "committed_configs"
     """Folder of committed configs, relative to the root folder."""

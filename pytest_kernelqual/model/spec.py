@@ -14,6 +14,7 @@ from typing import Any, Protocol, cast
 
 from pytest_kernelqual.model.case import Case
 from pytest_kernelqual.model.config import Config
+from pytest_kernelqual.model.outcome import REQUIRABLE, Evidence
 from pytest_kernelqual.model.probes import probes_problem, targets
 from pytest_kernelqual.model.profiles import profiles_problem
 from pytest_kernelqual.model.settings import MIN_REPEATS
@@ -104,6 +105,7 @@ class KernelSpec:
     oracle_tolerance: Tolerance | None = None
     batch_axis: str | None = None
     batch_invariant: bool = False
+    require_evidence: Evidence | None = None
     error: str | None = field(default=None, compare=False)
 
     @property
@@ -125,7 +127,7 @@ _PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _OPTIONS = {
     "kernel", "candidates", "cases", "key", "fixed", "grid", "grid_independent", "exclude", "screen", "marks",
     "seeds", "repeats", "profiles", "probes", "run_timeout_s", "compile_timeout_s", "tolerance_pct", "tolerance",
-    "oracle", "oracle_tolerance",
+    "oracle", "oracle_tolerance", "require_evidence",
     "batch_axis", "batch_invariant",
 }  # fmt: skip
 
@@ -152,6 +154,7 @@ def kernel_spec(bare: Builder | None = None, /, **options: Any) -> Callable[[Bui
             probes: Other layouts of the inputs, and cases of other sizes, as names or as a dict of what they are about.
             run_timeout_s, compile_timeout_s: Limits in seconds, instead of the settings of the run.
             tolerance_pct: How much slower than the fixed launch a committed config may be, in percent.
+            require_evidence: The weakest evidence with which its candidates pass, instead of the run's.
             oracle: `(case, inputs)`, an independent reference of the outputs from the inputs as the builder made them.
             oracle_tolerance: A `Tolerance` for the fixed launch against the oracle.
             tolerance: A `Tolerance` for candidates whose order of arithmetic may change: `within_tolerance`.
@@ -309,6 +312,9 @@ def _kinds_problem(options: dict[str, Any]) -> str | None:
     for name in ("grid", "exclude", "oracle"):
         if options.get(name) is not None and not callable(options[name]):
             return f"{name}={shown(options[name])} must be callable"
+    required = options.get("require_evidence")
+    if required is not None and required not in REQUIRABLE:
+        return f"require_evidence={shown(required)} is no evidence that can be required; use {', '.join(REQUIRABLE)}"
     screen = options.get("screen", False)
     if not isinstance(screen, bool | str) or (isinstance(screen, str) and not _is_reason(screen)):
         return f"screen={shown(screen)} must be True, False or the reason as a string"

@@ -103,6 +103,7 @@ class Loader:
                 compile_timeout_s=spec.compile_timeout_s,
                 tolerance_pct=spec.tolerance_pct,
                 batch_invariant=spec.batch_invariant,
+                require_evidence=spec.require_evidence,
                 space=_space(spec, checked),
             )
         except DeclarationError as error:

@@ -87,6 +87,7 @@ class OpenCase:
                 if any(item.beyond for item in found):
                     told = deviation_in_words(found, self.spec.oracle_tolerance)
                     outcome, reason = "mismatch", f"differs from the oracle: {told}"
+                    self._batch = None  # candidates are then only asked with whom they agree
             invariant, note = self._invariance(None, first) if outcome == "qualified" else (None, "")
             with executor.failures():
                 return Opened(

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from tabulate import tabulate
 
+from pytest_kernelqual.judge.evidence import falls_short
 from pytest_kernelqual.judge.verdict import candidate_fails
 from pytest_kernelqual.model.outcome import EVIDENCE, OUTCOMES, PASSING
 from pytest_kernelqual.model.profiles import NORMAL
@@ -87,7 +88,8 @@ def failure_text(case: CaseRecord) -> str:
 
 def explanation(record: CandidateRecord | FixedRecord) -> str:
     """Return why a launch did not qualify as one clean line: a mismatch by its size, all else by its reason."""
-    by_size = record.outcome in ("mismatch", "within_tolerance") or not record.reason
+    weak = isinstance(record, CandidateRecord) and falls_short(record)
+    by_size = (record.outcome in ("mismatch", "within_tolerance") and not weak) or not record.reason
     found = _mismatches(record.detail) if by_size else []
     if not found:
         return clean(record.reason, _LONGEST_REASON)
@@ -107,7 +109,7 @@ def _header(document: Document, width: int) -> str:
     lines = [
         *_environment(document.environment),
         f"compared: {_count(controls.compared, 'candidate run')} of {_count(controls.pairs, 'kernel and config pair')}",
-        *_evidence(controls.evidence),
+        *_evidence(document),
         "report: complete" if document.complete else "report: INCOMPLETE",
         *(f"  {clean(reason, width - 2)}" for reason in reasons[:_GROUPS_OF_A_KERNEL]),
     ]
@@ -118,8 +120,13 @@ def _header(document: Document, width: int) -> str:
     return "\n".join([*lines, f"digest: {clean(document.digest, _LONGEST_REASON)}"])
 
 
-def _evidence(counts: dict[str, int]) -> list[str]:
+def _evidence(document: Document) -> list[str]:
+    counts = document.controls.evidence
     told = ", ".join(f"{counts[grade]} {grade}" for grade in reversed(EVIDENCE) if counts.get(grade))
+    records = [record for _, case in _cases(document.kernels) for record in case.candidates]
+    beyond = sorted({record.lacks for record in records if record.lacks and not falls_short(record)})
+    if beyond:
+        told += f" ({' and '.join(beyond)} is required, which the interpreter cannot show)"
     return [f"evidence: {told}"] if told else []
 
 
@@ -246,9 +253,9 @@ def _standing(kernel: KernelRecord, case: CaseRecord, record: CandidateRecord, f
     # In a case that passed nothing fails: a hand-written test judges its candidates itself.
     if not case.passed and (candidate_fails(record, screen=kernel.screen) or _failure_line(record) in failures):
         return "failing"
-    if record.outcome in PASSING:
-        return "within_tolerance" if record.outcome == "within_tolerance" else "good"
-    return "recorded"
+    if record.outcome == "within_tolerance":
+        return "within_tolerance"
+    return "good" if record.outcome == "qualified" and not falls_short(record) else "recorded"
 
 
 def _variant(kernels: Iterable[KernelRecord]) -> Iterator[_Entry]:
