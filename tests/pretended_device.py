@@ -12,12 +12,12 @@ from launch_parts import FakeDriver, Launcher
 from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.runtime.driver import driver
-from triton.runtime.jit import _triton_jit_function_registry
 
 from pytest_kernelqual.model.case import Case
 from pytest_kernelqual.model.messages import Opened
 from pytest_kernelqual.model.spec import KernelSpec
 from pytest_kernelqual.on_device.environment import Device
+from pytest_kernelqual.on_device.executor import Executor
 from pytest_kernelqual.on_device.provocation import Provocation
 from pytest_kernelqual.on_device.qualify import OpenCase
 
@@ -76,6 +76,10 @@ class PretendedDriver(FakeDriver):
         super().__init__()
         self.target = target
 
+    def get_current_device(self) -> int:
+        """Return a number of the target's own, by which Triton remembers what it compiled."""
+        return ["cuda", "hip"].index(self.target.backend)
+
     def get_current_target(self) -> GPUTarget:
         """Return what to compile for."""
         return self.target
@@ -91,8 +95,6 @@ class PretendedDevice(Device):
 @contextmanager
 def pretended(target: GPUTarget, cache: str) -> Iterator[PretendedDevice]:
     """Let Triton see a device of `target` inside the block, with a cache of its own."""
-    for jit in _triton_jit_function_registry.values():
-        jit.device_caches.clear()  # of the device that was pretended before
     before = driver._active
     driver.set_active(PretendedDriver(target))
     try:
@@ -106,13 +108,13 @@ def pretended(target: GPUTarget, cache: str) -> Iterator[PretendedDevice]:
 
 def opened(spec: KernelSpec, case: Case, device: Device, *, repeats: int = 3) -> tuple[OpenCase, Opened]:
     """Return a case whose fixed launch ran."""
-    found = OpenCase(
+    executor = Executor(
         spec,
         case,
         stream="0/0",
         device=device,
-        repeats=repeats,
         provocation=Provocation(device, wanted=False),
         on_progress=lambda _phase, _launches: None,
     )
+    found = OpenCase(executor, repeats=repeats)
     return found, found.open()

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from pytest_kernelqual.model.messages import Hello, Reply
 from pytest_kernelqual.model.record import DeviceDescriptor, Environment
 from pytest_kernelqual.model.settings import Settings
@@ -39,6 +41,7 @@ def _prepare(settings: Settings, send: Callable[[Reply], None]) -> tuple[Any, He
 
     driver.set_active(PretendedDriver(GPUTarget("cuda", 90, 32)))
     server.read_environment = _read_environment
+    settings = structs.replace(settings, provocation=False)  # there is no driver
     return server.Server(settings, PretendedDevice("cuda", torch.device("cpu")), send), Hello(kind="cuda")
 
 

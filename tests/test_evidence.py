@@ -17,10 +17,12 @@ from scenarios import Ran, run_pytest
 from pytest_kernelqual.judge.dead_axes import Launched, dead_axes
 from pytest_kernelqual.judge.evidence import EvidenceFacts, grade, strength, weakest
 from pytest_kernelqual.judge.verdict import Attempt, case_failures, combine, compared
-from pytest_kernelqual.model.messages import CandidateInfo, Tried
+from pytest_kernelqual.model.messages import CandidateInfo, CaseInfo, Hello, Open, Opened, SpecInfo, Tried
 from pytest_kernelqual.model.outcome import EVIDENCE
 from pytest_kernelqual.model.profiles import FIRST
-from pytest_kernelqual.model.record import CandidateRecord, FixedRecord
+from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, FixedRecord
+from pytest_kernelqual.model.settings import Settings
+from pytest_kernelqual.session import CaseSession
 
 TESTS = Path(__file__).parent
 SUITE = TESTS / "suites" / "evidence"
@@ -32,8 +34,8 @@ SUITE = TESTS / "suites" / "evidence"
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     """Run the suite of traps on two input sets."""
     folder = tmp_path_factory.mktemp("evidence")
-    for path in SUITE.glob("*.py"):
-        shutil.copy(path, folder)
+    for name in ("traps.py", "qual_traps.py"):
+        shutil.copy(SUITE / name, folder)
     environment = {"PYTHONPATH": f"{TESTS}", "TRITON_CACHE_DIR": str(folder / "triton")}
     options = [
         "--kernelqual-device=cuda",
@@ -155,6 +157,99 @@ def test_counts_of_evidence_agree_everywhere(ran: Ran) -> None:
     values = {one.name: one.value for one in properties}
     nodeid = "qual_traps.py::stages::test_candidates[n1000]"
     assert values[f"kernelqual.candidate {nodeid} num_warps=4,num_stages=1"] == "qualified;identical_binary;"
+
+
+# What is looked at, and what becomes of a look that goes wrong.
+
+
+class ScriptedDevice:
+    """A device process that answers from a script: what becomes of a candidate when it is looked at, by input set."""
+
+    last_error = None
+
+    def __init__(self, script: dict[str, list[Tried]]) -> None:
+        """Keep what a look gives; a run qualifies."""
+        self.script = script
+        self.seed = -1
+        self.asked: list[tuple[str, int, bool]] = []
+
+    def hello(self) -> Hello:
+        """Say that it is a GPU."""
+        return Hello(kind="cuda")
+
+    def ask(self, request: Any, limits: Any, on_progress: Any = None) -> Any:
+        """Answer."""
+        del limits, on_progress
+        if isinstance(request, Open):
+            self.seed = request.seed_index
+            return Opened(outcome="qualified", output="sha256:0")
+        config = str(request.config["A"])
+        self.asked.append((config, self.seed, request.look))
+        ran = Tried(outcome="qualified", evidence="identical_bytes", launches=2)
+        return self.script[config][self.seed] if request.look else ran
+
+
+class Deaf:
+    """Hears nothing."""
+
+    def __getattr__(self, _name: str) -> Any:
+        """Take anything."""
+        return lambda *_told: None
+
+
+def qualified_on(script: dict[str, list[Tried]]) -> tuple[CaseRecord, list[tuple[str, int, bool]]]:
+    """Return the record of a case on two input sets, and what was asked."""
+    device: Any = ScriptedDevice(script)
+    candidates = [CandidateInfo(id=f"A={name}", config={"A": name}, program=f"A={name}") for name in script]
+    case = CaseInfo(id="n", axes={}, key={})
+    spec = SpecInfo(name="spec", line=1, cases=[case], candidates=candidates)
+    listener: Any = Deaf()
+    settings = Settings(root_dir=".", seeds=2, profiles=())
+    return CaseSession("x.py", spec, case, device=device, settings=settings, listener=listener).run(), device.asked
+
+
+def seen(program: str, **more: Any) -> Tried:
+    """Return an attempt that was looked at."""
+    return Tried(**{"outcome": "qualified", "evidence": "identical_bytes", "program": program, "launches": 2, **more})
+
+
+def test_programs_of_their_own_are_looked_at_once() -> None:
+    """What equals the fixed launch's program, or another's, is looked at on each input set, and no other."""
+    fixed = seen("fixed", evidence="identical_binary", launches=0)
+    twin = seen("two", launches=0, same_program_as="A=2")
+    case, asked = qualified_on({"1": [fixed] * 2, "2": [seen("two")] * 2, "3": [twin] * 2, "4": [seen("four")]})
+    assert [(name, look) for name, seed, look in asked if seed == 0] == [(name, True) for name in "1234"]
+    assert [(name, look) for name, seed, look in asked if seed == 1] == [
+        ("1", True), ("2", True), ("3", True), ("4", False)
+    ]  # fmt: skip
+    assert [record.launches for record in case.candidates] == [0, 4, 0, 4]
+    assert [record.same_program_as for record in case.candidates] == [None, None, "A=2", None]
+    assert case.dead_axes == []
+
+
+def test_what_was_known_of_one_input_set_alone_is_not_claimed() -> None:
+    """On the second one the candidate was run."""
+    fixed = seen("fixed", evidence="identical_binary", launches=0, reason="not run")
+    case, _ = qualified_on({"1": [fixed, seen("other")], "2": [seen("fixed"), seen("fixed", same_program_as="A=1")]})
+    first, second = case.candidates
+    assert (first.evidence, first.reason, first.launches) == ("identical_bytes", "", 2)
+    assert second.same_program_as is None
+
+
+@pytest.mark.parametrize("outcome", ["fault", "timeout"])
+def test_look_that_goes_wrong_tells_nothing_of_the_candidate(outcome: Any) -> None:
+    """It is run in a new process."""
+    died = Tried(outcome=outcome, phase="inputs", fatal=True)
+    case, asked = qualified_on({"1": [died, seen("one")]})
+    assert [look for _, _, look in asked] == [True, False, False]
+    assert (case.candidates[0].outcome, case.candidates[0].launches, case.restarts) == ("qualified", 4, 1)
+
+
+def test_fault_of_a_launch_is_one_whatever_was_looked_at() -> None:
+    """Further attempts without a look do not make it undone."""
+    case, asked = qualified_on({"1": [Tried(outcome="fault", phase="run", fatal=True)]})
+    assert case.candidates[0].outcome == "fault"
+    assert [look for _, _, look in asked] == [True, False, False]
 
 
 # Laws of grading.

@@ -1,5 +1,6 @@
 """What is known of a candidate by what it would launch: never too much, under a device that computes on the CPU."""
 
+import contextlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +13,9 @@ from pretended_device import PretendedDevice, PretendedDriver, opened, pretended
 from triton.backends.compiler import GPUTarget
 
 from pytest_kernelqual.errors import UnknownProgramError
-from pytest_kernelqual.launch import describe_kernel
+from pytest_kernelqual.launch import Lasting, Look, Program, describe_kernel, observed
 from pytest_kernelqual.launch.storages import Storages
-from pytest_kernelqual.launch.trace import CallTrace
+from pytest_kernelqual.launch.trace import call_trace
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import Tried
 from pytest_kernelqual.model.spec import KernelSpec
@@ -90,6 +91,23 @@ def test_suite(suite: ModuleType, cache: str, name: str, target: str) -> None:
     assert [id_ for id_, tried in found.items() if shown(tried) not in expected[id_].split(" or ")] == []
 
 
+def test_fault_of_a_look_ends_the_process(suite: ModuleType, device: PretendedDevice) -> None:
+    """Whether it was the candidate's or the fixed launch's, the device cannot be used any more."""
+    for faulty in (None, Config(num_warps=8)):
+        case, _ = opened(suite.stages, suite.stages.cases[0], device)
+        look = case.executor.look
+
+        def faulting(config: Config | None, faulty: Config | None = faulty, look: Any = look) -> Program:
+            if config == faulty:
+                raise LaunchFailed("fault", "an illegal memory access", {}, fatal=True)
+            found: Program = look(config)
+            return found
+
+        case.executor.look = faulting  # type: ignore[method-assign]
+        tried = case.attempt(Config(num_warps=8), look=True)
+        assert (tried.outcome, tried.fatal, tried.launches) == ("fault", True, 0)
+
+
 def test_nothing_is_known_unless_it_is_asked_for(suite: ModuleType, device: PretendedDevice) -> None:
     """Without a look every candidate runs."""
     case, _ = opened(suite.stages, suite.stages.cases[0], device)
@@ -135,10 +153,68 @@ def test_candidate_that_does_not_compile_is_compiled_once(suite: ModuleType, dev
 
 def traced(run: Any, *inputs: torch.Tensor, launched: int = 0, lasting: Storages | None = None) -> list[Any]:
     """Return the events of a call."""
-    trace = CallTrace(inputs, device=torch.device("cpu"), lasting=lasting or Storages(), launched=lambda: launched)
+    trace = call_trace(inputs, device=torch.device("cpu"), lasting=lasting or Storages(), launched=lambda: launched)
     with trace.whole():
         run(*inputs)
     return trace.events
+
+
+def program_of(suite: ModuleType, call: Any, device: PretendedDevice, config: Config | None = None) -> Program:
+    """Return the program of a call on one tensor."""
+    x = torch.zeros(100)
+    look = Look(suite.traps.scaled, [x], device=device.torch_device, lasting=Lasting())
+    with look.kept_back(), observed(suite.traps.scaled, config) as log, look.traced():
+        call(x)
+    return look.program(log, [])
+
+
+def test_launch_past_the_kernel_object_is_not_known(suite: ModuleType, device: PretendedDevice) -> None:
+    """Such as from a library's own launch cache, beside one that is seen."""
+    scale = suite.traps.scale
+    assert program_of(suite, scale, device).launches[0].config["BLOCK"] == 64
+    kernel = suite.traps.scaled.warmup(torch.zeros(100), torch.zeros(100), 100, 2.0, BLOCK=64, SPARE=1, grid=(2,))
+
+    def past(x: torch.Tensor) -> None:
+        kernel[(2, 1, 1)](x, scale(x), 100, 2.0)
+
+    with pytest.raises(UnknownProgramError, match="1 launches went past their kernel objects"):
+        program_of(suite, past, device)
+
+
+def test_kernel_that_is_not_launched_is_not_known(suite: ModuleType, device: PretendedDevice) -> None:
+    """The config was not carried: nothing is known of it."""
+    with pytest.raises(UnknownProgramError, match="the kernel scaled was never launched"):
+        program_of(suite, lambda x: suite.traps.add_into(x, x), device)
+
+
+def test_argument_that_cannot_be_described_is_not_known(suite: ModuleType, device: PretendedDevice) -> None:
+    """Memory of another library, say."""
+
+    class Foreign:
+        dtype = torch.float32
+
+        def data_ptr(self) -> int:
+            return 0
+
+    def launch(x: torch.Tensor) -> None:
+        suite.traps.scaled[(2,)](Foreign(), x, 100, 2.0, BLOCK=64, SPARE=1)
+
+    with pytest.raises(UnknownProgramError, match="argument x of scaled cannot be described"):
+        program_of(suite, launch, device)
+
+
+def _in_spite_of_all(x: torch.Tensor) -> None:
+    try:
+        x.sum().item()
+    except:  # noqa: E722 - as production code may
+        x.fill_(-1.0)
+
+
+def _failing_without(x: torch.Tensor) -> None:
+    total = None
+    with contextlib.suppress(BaseException):
+        total = x.sum().item()
+    assert total is not None
 
 
 X = torch.arange(6.0)
@@ -153,24 +229,21 @@ REFUSED = {
     "noise": (torch.rand_like, "aten::rand_like draws random numbers"),
     "dropout": (torch.nn.functional.dropout, "draws random numbers"),
     "assertion": (lambda x: torch._assert_async(x.sum() > 0), "aten::_assert_async tests values"),
+    "number of an operator that torch has not marked": (lambda x: x.is_set_to(x), "aten::is_set_to reads values"),
     "sparse": (lambda x: x.to_sparse(), "layout torch.sparse_coo cannot be described|gives a shape"),
-    "caught": (lambda x: _in_spite_of_all(x.sum().item), "aten::_local_scalar_dense reads values"),
+    "failed for want of it": (_failing_without, "aten::_local_scalar_dense reads values"),
+    "caught": (_in_spite_of_all, "aten::_local_scalar_dense reads values"),
 }
-
-
-def _in_spite_of_all(read: Any) -> None:
-    try:
-        read()
-    except:  # noqa: E722 - as production code may
-        X.add(1)
 
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_call_that_lets_host_code_see_results_ends_the_trace(name: str) -> None:
     """Kernels were kept back, so that what it would see is not what production sees."""
     run, reason = REFUSED[name]
+    x = X.clone()
     with pytest.raises(UnknownProgramError, match=reason):
-        traced(run, X.clone())
+        traced(run, x)
+    assert torch.equal(x, X)
 
 
 EQUAL = {
@@ -227,7 +300,7 @@ def test_named_ranges_of_a_profiler_are_no_calls() -> None:
 
 def test_note_of_something_that_cannot_be_compared() -> None:
     """What a launch returned is part of its trace."""
-    trace = CallTrace([], device=torch.device("cpu"), lasting=Storages(), launched=lambda: 0)
+    trace = call_trace([], device=torch.device("cpu"), lasting=Storages(), launched=lambda: 0)
     trace.note("return", X)
     assert trace.events[-1][0] == "return"
     with pytest.raises(UnknownProgramError, match=r"a builtins\.object cannot be described"):

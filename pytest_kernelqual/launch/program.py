@@ -13,7 +13,7 @@ from pytest_kernelqual.launch.dry_run import DryLaunch, DryRun, dry_run
 from pytest_kernelqual.launch.kernels import jit_function, signature
 from pytest_kernelqual.launch.proof import Launch, Launches, compiled_launch
 from pytest_kernelqual.launch.storages import Storages
-from pytest_kernelqual.launch.trace import CallTrace
+from pytest_kernelqual.launch.trace import call_trace
 
 # Options of which all that matters at a launch is in the code: what they change, they change there.
 _COMPILED_IN = frozenset(
@@ -76,7 +76,7 @@ class Look:
         self._kernel = kernel
         self._lasting = lasting
         self._dry = DryRun()
-        self._trace = CallTrace(inputs, device=device, lasting=lasting.storages, launched=self._launched)
+        self._trace = call_trace(inputs, device=device, lasting=lasting.storages, launched=self._launched)
 
     @contextmanager
     def kept_back(self) -> Iterator[None]:
@@ -93,11 +93,6 @@ class Look:
         """
         with self._trace.whole():
             yield
-
-    @property
-    def readable(self) -> bool:
-        """Tell whether nothing was found so far by which the launch cannot be known."""
-        return not self._trace.unknown
 
     def program(self, log: Launches, gave: Iterable[tuple[str, Any]]) -> Program:
         """Return what was seen.

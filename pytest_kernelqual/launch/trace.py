@@ -2,6 +2,7 @@
 
 import ctypes
 import struct
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from hashlib import sha256
@@ -78,8 +79,16 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 yield
         except _Unreadable:
             pass
+        except Exception:
+            if not self.unknown:  # else it may be for want of results
+                raise
         if self.unknown:
             raise UnknownProgramError(self.unknown)
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Tell torch not to shield the hook from its compiler, which takes a second to import."""
+        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Log one operator and run it."""
@@ -143,7 +152,7 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if _written_in_python(func, key):
             # Run by its kernel, with the mode on again: what it calls is seen like anything else.
             with self:
-                kernel = torch.library.get_kernel(func, key)
+                kernel = torch.library.get_kernel(func.name(), key)
                 return kernel.call_boxed(torch._C.DispatchKeySet(getattr(torch._C.DispatchKey, key)), *args, **kwargs)  # noqa: SLF001 - as above
         if self._launched():
             self._refuse(f"{func.name()}, whose work cannot be seen, follows a launch")
@@ -191,6 +200,25 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _on_host(self, tensor: Tensor) -> bool:
         """Tell whether host code can read and write the tensor without being seen."""
         return tensor.device.type == "cpu" and self._device.type != "cpu"
+
+
+class _ShieldedCallTrace(CallTrace):  # type: ignore[no-untyped-call]
+    """A trace beside torch's compiler, which would compile the hook where it is called from compiled code."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return True
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return super().__torch_dispatch__(func, types, args, kwargs)
+
+
+def call_trace(
+    inputs: Iterable[Tensor], *, device: torch.device, lasting: Storages, launched: Callable[[], int]
+) -> CallTrace:
+    """Return a trace; the arguments are those of `CallTrace`."""
+    kind = _ShieldedCallTrace if "torch._dynamo" in sys.modules else CallTrace
+    return kind(inputs, device=device, lasting=lasting, launched=launched)
 
 
 def _written_in_python(func: Any, key: str) -> bool:

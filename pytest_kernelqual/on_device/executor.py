@@ -199,7 +199,7 @@ class Executor:
         except UnknownProgramError:
             raise
         except Exception as error:
-            if self.phase == "compile" and look.readable:
+            if self.phase == "compile":
                 with self.failures():
                     raise
             # Whatever else goes wrong may do so for want of results, and shows when it is run.

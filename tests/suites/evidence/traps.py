@@ -153,6 +153,13 @@ def scale_reshaped(x):
     return scale(x.reshape(10, -1)).flatten()
 
 
+def scale_after_warming_up(x, warmed):
+    """Launch twice when called for the first time."""
+    if not warmed:
+        warmed.append(scale(x).numel())
+    return scale(x)
+
+
 def scale_in_thread(x):
     made = []
     thread = threading.Thread(target=lambda: made.append(scale(x)))
@@ -205,7 +212,47 @@ def differentiate(function, x):
     return y
 
 
-# What takes the config: SPARE=2 does otherwise than SPARE=1, and nothing is forced.
+# What a device with memory of its own shows.
+
+
+def copied_to_host(x):
+    return scale(scale(x).cpu().to(x.device))
+
+
+def copied_into_host_memory(x):
+    host = torch.empty(x.shape)
+    host.copy_(scale(x))
+    return scale(x, factor=float(host[0]))
+
+
+def listed(x):
+    return scale(x, factor=scale(x).tolist()[0])
+
+
+def printed(x):
+    y = scale(x)
+    str(y)
+    return y
+
+
+def host_table(x):
+    return scale(x * torch.tensor([2.0]).to(x.device))
+
+
+def host_scalar(x):
+    return scale(x * torch.tensor(2.0))
+
+
+def on_another_stream(x):
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        y = scale(x)
+    torch.cuda.current_stream().wait_stream(stream)
+    return y
+
+
+# What takes the config: SPARE=2 does otherwise than SPARE=1, with the same bytes as it happens, and nothing is forced.
 
 
 def _spare(config):
@@ -215,8 +262,18 @@ def _spare(config):
 def alias(x, config):
     first = torch.empty_like(x)
     second = first if _spare(config) == 2 else torch.empty_like(x)
-    for y, factor in ((first, 2.0), (second, 3.0)):
-        scaled[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), factor, BLOCK=64, SPARE=_spare(config))
+    return _scaled_into(x, first, second, config)
+
+
+def point(x, config):
+    """Give the second launch one of two outputs, both of which are there."""
+    first, second = torch.empty_like(x), torch.empty_like(x)
+    return _scaled_into(x, first, first if _spare(config) == 2 else second, config)
+
+
+def _scaled_into(x, first, second, config):
+    for y in (first, second):
+        scaled[(triton.cdiv(x.numel(), 64),)](x, y, x.numel(), 2.0, BLOCK=64, SPARE=_spare(config))
     return first
 
 
@@ -236,23 +293,35 @@ def reserve(x, config):
 
 
 def multiply(x, config):
-    return scale(x, SPARE=_spare(config)) * _spare(config)
+    return scale(x, SPARE=_spare(config)) * (1.0 if _spare(config) == 2 else 1)
 
 
 def look_up(x, config):
-    return scale(x, SPARE=_spare(config)) * torch.tensor([float(_spare(config))], device=x.device)
+    return scale(x, SPARE=_spare(config)) * torch.tensor([1.0, float(_spare(config))], device=x.device)[0]
 
 
 def add_more(x, config):
-    y = scale(x, SPARE=_spare(config))
+    y, nothing = scale(x, SPARE=_spare(config)), torch.zeros_like(x)
     if _spare(config) == 2:
-        add_into(x, y)
+        add_into(nothing, y)
     return y
 
 
 def swap(x, config):
-    first, second = scale(x, SPARE=_spare(config)), scale(x, factor=3.0, SPARE=_spare(config))
+    first, second = scale(x, SPARE=_spare(config)), scale(x, SPARE=_spare(config))
     return (second, first) if _spare(config) == 2 else (first, second)
+
+
+def leave(x, config):
+    """Leave one of two equal gradients."""
+    first, second = scale(x, SPARE=_spare(config)), scale(x, SPARE=_spare(config))
+    x.grad = second if _spare(config) == 2 else first
+    return first.clone()
+
+
+def half(x, config):
+    """Compute otherwise: the one whose bytes differ."""
+    return scale(x, SPARE=_spare(config)) / _spare(config)
 
 
 def sum_up(kernel, x):
