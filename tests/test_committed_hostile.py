@@ -110,6 +110,17 @@ def test_rows_of_any_kind_and_number(tmp_path: Path) -> None:
     agree(ended)
 
 
+def test_a_folder_that_leads_nowhere_is_no_empty_one(tmp_path: Path) -> None:
+    """Nobody takes a broken link for a project without committed configs."""
+    folder = project(tmp_path, {"one": declared("a")})
+    (folder / "committed_configs").rmdir()
+    (folder / "committed_configs").symlink_to("nothing")
+    ended = model(folder)
+    assert ended.code == 1
+    assert "FAILED kernelqual::session - " in ended.text
+    assert "/committed_configs: a link that leads nowhere; remove it" in ended.because
+
+
 @pytest.mark.parametrize("link", [True, False])
 def test_a_folder_elsewhere(tmp_path: Path, *, link: bool) -> None:
     """Committed configs may lie behind a link, or outside of the root folder, as the ini value says."""

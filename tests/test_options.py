@@ -135,6 +135,19 @@ def test_wrong_ini_value_is_told(pytester: pytest.Pytester) -> None:
         settings(pytester, ini="kernelqual_run_timeout = 0")
 
 
+def test_committed_configs_have_a_folder_of_their_own(pytester: pytest.Pytester) -> None:
+    """One that is not there must not look like a project without committed configs; an update makes it."""
+    for wrong in (".", "..", "a/..", str(pytester.path), "/"):
+        with pytest.raises(SettingsError, match=r"^ini kernelqual_committed names '.*', which is the root folder or"):
+            settings(pytester, ini=f"kernelqual_committed = {wrong}")
+    ini = "kernelqual_committed = other"
+    with pytest.raises(SettingsError, match=r"^ini kernelqual_committed names 'other', which is not there; correct it"):
+        settings(pytester, ini=ini)
+    assert settings(pytester, "--kernelqual-update", ini=ini).committed_dir == "other"
+    pytester.mkdir("other")
+    assert settings(pytester, ini=ini).committed_dir == "other"
+
+
 def test_fail_on_takes_outcomes_alone(pytester: pytest.Pytester) -> None:
     """`qualified` cannot fail."""
     assert settings(pytester, ini="kernelqual_fail_on = timeout not_run").fail_on == ("timeout", "not_run")

@@ -311,6 +311,8 @@ def _listed(folder: Path, refusals: list[Refusal]) -> list[Path]:
     try:
         found = sorted(folder.iterdir())
     except FileNotFoundError:
+        if folder.is_symlink():
+            refusals.append(Refusal(code="unreadable", path=str(folder), text="a link that leads nowhere; remove it"))
         return []
     except OSError as error:
         text = f"the folder cannot be read: {_why(error)}; make it readable"

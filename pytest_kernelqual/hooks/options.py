@@ -49,7 +49,7 @@ def read_settings(config: pytest.Config, *, visible_device: str | None = None) -
         fail_on=_fail_on(config),
         require_evidence=_value(config, "require-evidence", _grade, None),
         in_process=bool(config.option.kernelqual_in_process),
-        committed_dir=str(config.getini("kernelqual_committed") or "committed_configs"),
+        committed_dir=_committed(config),
         update=bool(config.option.kernelqual_update),
         drift_fails=_value(config, "drift", _drift, default=False),
         provocation=_value(config, "provocation", _switch, default=True),
@@ -76,6 +76,18 @@ def _value(config: pytest.Config, name: str, read: Callable[[str], _T], default:
         except ValueError as error:
             raise SettingsError(f"{source}={shown(text)}: {error}") from None
     return default
+
+
+def _committed(config: pytest.Config) -> str:
+    """Return the folder of committed configs; a misspelled one must not make a run without gates."""
+    given = str(config.getini("kernelqual_committed") or "")
+    folder = Path(os.path.normpath(config.rootpath / given))
+    told = f"ini kernelqual_committed names {shown(given)}, which"
+    if given and config.rootpath.is_relative_to(folder):
+        raise SettingsError(f"{told} is the root folder or holds it; name a folder of its own")
+    if given and not os.path.lexists(folder) and not config.option.kernelqual_update:
+        raise SettingsError(f"{told} is not there; correct it, create it, or let --kernelqual-update create it")
+    return given or "committed_configs"
 
 
 def _count(least: int, most: int) -> Callable[[str], int]:
