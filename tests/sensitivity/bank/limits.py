@@ -57,8 +57,23 @@ def asserting_copy(x):
     return y
 
 
+@triton.jit
+def _add_one(x, y, n, BLOCK: tl.constexpr):
+    offset = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + offset, tl.load(x + offset, mask=offset < n) + 1.0, mask=offset < n)
+
+
+def add_one(x):
+    """Return x + 1, one value of which the host has read: nothing that follows happens where nothing is launched."""
+    y = torch.empty_like(x)
+    _add_one[(1,)](x, y, x.numel(), BLOCK=64)
+    y[0].item()
+    return y
+
+
 def host_fault(x, fault):
     """Return x + 1, unless the host code of a launch ends or never ends."""
+    y = add_one(x)
     if fault == "abort":
         os.abort()
     if fault == "exit":
@@ -81,7 +96,7 @@ def host_fault(x, fault):
     if fault == "tensor_memory":
         # As Triton raises it where a kernel needs more tensor memory than a Blackwell GPU has.
         raise OutOfResources(1024, 512, "tensor memory")
-    return x + 1.0
+    return y
 
 
 @triton.jit
@@ -151,14 +166,14 @@ def pruned_copy(x):
 
 def broken_production(x, fault):
     """Return x + 1 as a fixed launch does that cannot serve as reference."""
-    y = torch.empty_like(x)
+    sums, y = add_one(x), torch.empty_like(x)
     if fault == "unwritten":
-        y[:-1] = x[:-1] + 1.0
+        y[:-1] = sums[:-1]
         return y
     if fault == "random":
-        return x + float(int.from_bytes(os.urandom(4)))
+        return sums + float(int.from_bytes(os.urandom(4)))
     if fault == "reads_unwritten":
-        return x + y.clamp(0.0, 1.0)
+        return sums + y.clamp(0.0, 1.0)
     if fault == "out_of_bounds":
         _copy[(1,)](x, y, x.numel() + 1, BLOCK=64, FAULT="none")
         return y

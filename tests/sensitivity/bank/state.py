@@ -48,6 +48,7 @@ _calls = {}
 
 def counted(x, fault):
     """Return x + 1; faults show on some calls of a candidate only."""
+    copy(x)[0].item()  # a call in which nothing is launched ends here, and does not count
     _calls[fault] = _calls.get(fault, 0) + 1
     if fault == "second_call" and _calls[fault] == 2:
         return x + 2.0
