@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from expectations import BROKEN, DELICATE, QUALIFIED, agrees, expected
-from running import run_bank
+from running import ROOT, run_bank
 
 
 def test_bank_is_large() -> None:
@@ -34,3 +34,14 @@ def test_outcomes(tmp_path: Path) -> None:
         if not agrees(outcome, expected(place[0], place[2], interpreted=True))
     }
     assert wrong == {}
+
+
+def test_documentation_names_the_kinds() -> None:
+    """`docs/evidence.md` lists all kinds, once, and counts the kernels."""
+    text = (ROOT / "docs" / "evidence.md").read_text()
+    section = text.partition("## What the tool finds\n")[2].partition("\n## ")[0]
+    cells = [line.split("|")[2].strip() for line in section.splitlines() if line.startswith("| ")][2:]
+    assert sorted("; ".join(cells).split("; ")) == sorted({row.kind for row in BROKEN})
+    broken = [row for row in BROKEN if row.gpu != QUALIFIED]
+    assert f"{len(broken)} broken kernels of {len({row.kind for row in BROKEN})} kinds" in section
+    assert f"{len(DELICATE)} launches that are right" in section

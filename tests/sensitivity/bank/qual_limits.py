@@ -18,7 +18,7 @@ from limits import (
 from pytest_kernelqual import Case, Config, grid, kernel_spec
 
 # What takes a device process with it gets a spec and a short limit of its own, so that workers share them out.
-SHORT_S = 4
+SHORT_S = 6
 
 
 @kernel_spec(

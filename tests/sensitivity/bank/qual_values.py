@@ -66,6 +66,7 @@ def wide_indices(case, seeded):
     cases=[Case(n=(1 << 31) + 10_000, interpreter={"n": 20_000})],
     seeds=1,
     repeats=2,
+    profiles=(),
 )
 def long_tensors(case, seeded):
     """Wrap int32 offsets around beyond 2**31 elements."""
