@@ -316,19 +316,7 @@ class SeededInputs:
         """Make a tensor and fill what `part` returns of it."""
         self._must_be_open("make")
         name = self._free_name(form.name)
-        strides, offset = form.strides, 0
-        if form.profile is None:
-            strides, offset = self._exposure.layout(name, form.shape, form.strides)
-            if self._exposure.probe == "beyond_2_31" and strides != form.strides:
-                layouts.must_fit(name, form.shape, strides, form.dtype, self.device)
-            if exposed or (strides, offset) != (form.strides, 0):
-                self.exposed.append(name)
-        if offset:
-            reach = offset + sum((size - 1) * stride for size, stride in zip(form.shape, strides, strict=True)) + 1
-            block = self._allocate((reach,), (1,), form.dtype, name=name)
-            tensor = block.as_strided(form.shape, strides, offset)
-        else:
-            tensor = self._allocate(form.shape, strides, form.dtype, name=name)
+        tensor = self._memory(form, name, exposed=exposed)
         if tensor._is_view():  # noqa: SLF001 - torch has no public word for it
             # A view cannot be cut off from autograd again, should a launch write a result into it.
             tensor = placed(tensor.untyped_storage(), tensor)
@@ -337,6 +325,22 @@ class SeededInputs:
         self._made += 1
         self._remembered[name] = tensor.requires_grad_(form.requires_grad)
         return tensor
+
+    def _memory(self, form: Form, name: str, *, exposed: bool) -> torch.Tensor:
+        """Return memory for a tensor as its form or a probe lays it out, and note whether the set makes it another."""
+        if form.profile is not None:
+            return self._allocate(form.shape, form.strides, form.dtype, name=name)
+        strides, offset = self._exposure.layout(name, form.shape, form.strides)
+        as_asked = (strides, offset) == (form.strides, 0)
+        if exposed or not as_asked:
+            self.exposed.append(name)
+        if as_asked or self._exposure.probe == "strided":
+            return self._allocate(form.shape, strides, form.dtype, name=name)
+        # One block without gaps, whose check would take as much memory again.
+        reach = offset + sum((size - 1) * stride for size, stride in zip(form.shape, strides, strict=True)) + 1
+        if self._exposure.probe == "beyond_2_31":
+            layouts.must_fit(name, reach * form.dtype.itemsize, self.device)
+        return self._allocate((reach,), (1,), form.dtype, name=name).as_strided(form.shape, strides, offset)
 
     def _free_name(self, name: str | None) -> str:
         if name is None:

@@ -12,8 +12,8 @@ _GAP = 3
 """Elements between rows: an odd number, so that rows are aligned no longer."""
 _BEYOND = 1 << 31
 _ALIGNED_ELEMENTS = 16
-# The block itself, its pristine copy, the map of its elements and what comparing it takes.
-_BLOCKS_AT_ONCE = 6
+# The block itself, its pristine copy, and room for the rest.
+_BLOCKS_AT_ONCE = 3
 
 
 class Exposure(NamedTuple):
@@ -49,16 +49,13 @@ CHEAP_LAYOUT_PROBES = ("strided", "misaligned")
 """Those that take little more memory than the builder asks for."""
 
 
-def must_fit(
-    name: str, shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype, device: torch.device
-) -> None:
-    """Raise InputError, with the figures, where a device has not the memory for a probe beyond 2**31 elements."""
+def must_fit(name: str, size_bytes: int, device: torch.device) -> None:
+    """Raise InputError, with the figures, where a device has not the memory for an input beyond 2**31 elements."""
     if device.type != "cuda":
         raise InputError("beyond_2_31 is probed on GPUs only")
-    elements = sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) + 1
-    needed_bytes = _BLOCKS_AT_ONCE * elements * dtype.itemsize
-    reserved_bytes = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    free_bytes = torch.cuda.mem_get_info(device)[0] + reserved_bytes
+    needed_bytes = _BLOCKS_AT_ONCE * size_bytes
+    cached_bytes = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    free_bytes = torch.cuda.mem_get_info(device)[0] + cached_bytes
     if needed_bytes > free_bytes:
         raise InputError(
             f"beyond_2_31 of input {name!r} needs {needed_bytes / 1e9:.1f} GB, and {free_bytes / 1e9:.1f} GB are free"

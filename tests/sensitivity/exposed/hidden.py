@@ -40,8 +40,12 @@ def _rows(x, y, cols, stride, OP: tl.constexpr, BLOCK: tl.constexpr, FAULT: tl.c
     row = tl.program_id(0)
     offset = tl.arange(0, BLOCK)
     inside = offset < cols
-    start = row * cols if FAULT == "ignores_stride" else row * stride
-    x += start
+    if FAULT == "ignores_stride":
+        x += row * cols
+    elif FAULT == "int32":  # beyond 2**31 elements the product wraps
+        x += row * stride
+    else:
+        x += row.to(tl.int64) * stride
     if FAULT == "rounds_address":
         x = (x.to(tl.int64) // 8 * 8).to(tl.pointer_type(tl.float32))
     if OP == "maximum":

@@ -97,10 +97,24 @@ ascents = _offset_spec("ascents", "at_least_one", "reversed", "ascents")
     grid_independent=("FAULT",),
     cases=[Case(rows=6, cols=40)],
     profiles=(),
-    probes=("strided", "beyond_2_31"),
+    probes=("strided",),
 )
 def strides(case, seeded):
     """Rows that do not follow one another."""
+    x = seeded.normal((case.rows, case.cols), name="x")
+    return lambda: rows(x, "maximum")
+
+
+@kernel_spec(
+    kernel=_rows,
+    candidates=_faults("int32"),
+    grid_independent=("FAULT",),
+    cases=[Case(rows=6, cols=40)],
+    profiles=(),
+    probes=("beyond_2_31",),
+)
+def far_rows(case, seeded):
+    """A row farther away than 32 bits can tell."""
     x = seeded.normal((case.rows, case.cols), name="x")
     return lambda: rows(x, "maximum")
 
