@@ -73,7 +73,11 @@ def launch_all(settings: Settings, specs: dict[str, list[SpecInfo]]) -> tuple[in
         for path, found in specs.items():
             for spec in found:
                 for case in spec.cases:
-                    opened = device.ask(Open(path=path, spec=spec.name, case=case.id), LIMITS)
+                    try:
+                        opened = device.ask(Open(path=path, spec=spec.name, case=case.id), LIMITS)
+                    except KernelqualError as error:
+                        opened = None
+                        print(f"  {spec.name}[{case.id}]: {error}")
                     if not isinstance(opened, Opened) or opened.outcome != "qualified":
                         failed += len(spec.candidates)
                         continue
@@ -81,9 +85,9 @@ def launch_all(settings: Settings, specs: dict[str, list[SpecInfo]]) -> tuple[in
                         launched += 1
                         try:
                             device.ask(Try(config=candidate.config), LIMITS)
-                        except KernelqualError as error:
+                        except KernelqualError as error:  # the rest of the case is left out
                             print(f"  {spec.name}[{case.id}] {candidate.id}: {error}")
-                            device.ask(Open(path=path, spec=spec.name, case=case.id), LIMITS)
+                            break
     finally:
         device.close()
     return launched, failed

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 from acceptance import assert_agree, run
+from committed_samples import H200
 
 from pytest_kernelqual.errors import SettingsError
+from pytest_kernelqual.judge.targets import CommittedConfig, target_failures
 from pytest_kernelqual.model.messages import Describe, Described, Progress, Survey, Surveyed
+from pytest_kernelqual.model.record import TargetLaunch, TargetRecord
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.model.targets import find_target
 from pytest_kernelqual.processes.device import Limits
@@ -167,6 +170,17 @@ def survey(settings: Settings, path: Path) -> Surveyed:
 
 SHALLOW = "BLOCK=64, BLOCK_K=32, num_warps=4, num_stages=2"
 DEEP = "BLOCK=128, BLOCK_K=32, num_warps=8, num_stages=8"
+
+
+def test_committed_config_that_its_own_device_cannot_take() -> None:
+    """It fails the case; on other devices it is a candidate as any other."""
+    gone = TargetLaunch(id="num_warps=8", outcome="out_of_resources", reason="threads: required 2048, limit 1024")
+    records = [TargetRecord(target=name, shared_limit_bytes=1, launches=[gone]) for name in ("cuda:80", "cuda:90")]
+    assert target_failures(records, [CommittedConfig(H200, "num_warps=8"), CommittedConfig(H200, "num_warps=4")]) == [
+        "committed config num_warps=8 of NVIDIA H200: out_of_resources: threads: required 2048, limit 1024"
+    ]
+
+
 RUN_SPEC = f"""
 {SPEC.partition("@kernel_spec")[0].replace(SHALLOW, DEEP)}
 

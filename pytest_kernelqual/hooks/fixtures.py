@@ -7,11 +7,12 @@ import pytest
 from msgspec import structs
 
 from pytest_kernelqual.errors import DeclarationError, KernelqualError
+from pytest_kernelqual.hooks.committed import CommittedConfigs
 from pytest_kernelqual.hooks.item_report import attach
 from pytest_kernelqual.hooks.planning import PROBLEM, kernel_nodeid
 from pytest_kernelqual.hooks.progress import Progress
 from pytest_kernelqual.hooks.run import TARGET, Declared, Run, Target
-from pytest_kernelqual.judge.targets import target_failures
+from pytest_kernelqual.judge.targets import CommittedConfig, target_failures
 from pytest_kernelqual.judge.verdict import candidate_fails
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import CandidateInfo, InputInfo, OutputBytes
@@ -92,7 +93,7 @@ class ItemSession:
             record = self.case.run()
             if self._run.settings.targets:
                 records = self._run.targets.records(cases[0], cases[1:], self._compiling_for)
-                failures = [*record.failures, *target_failures(records)]
+                failures = [*record.failures, *target_failures(records, self._committed())]
                 record = structs.replace(record, targets=records, failures=failures, passed=not failures)
         self._record = record
         if record.passed:
@@ -154,6 +155,15 @@ class ItemSession:
     def _compiling(self, done: int, total: int) -> None:
         """Show how far compiling is."""
         self.shown.show(f"compiled {done}/{total}")
+
+    def _committed(self) -> list[CommittedConfig]:
+        """Return what committed files say of the case's key."""
+        plugin: CommittedConfigs = self._item.config.pluginmanager.getplugin("kernelqual-committed")
+        case, kernel = self._target.case, self._target.declared.spec.name
+        rows = [
+            (one.device, one.row(case.key)) for one in plugin.contents.files.values() if one.kernel == kernel and case
+        ]
+        return [CommittedConfig(device, Config(row.config).id) for device, row in rows if row and row.config]
 
     def _compiling_for(self, target: str, done: int, total: int) -> None:
         self.shown.show(f"{target}: compiled {done}/{total}")

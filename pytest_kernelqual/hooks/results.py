@@ -204,6 +204,7 @@ class Results:
         rows = [row for kernel in self._document.kernels for row in kernel.committed]
         benchmarks: Benchmarks = self._config.pluginmanager.getplugin("kernelqual-benchmark")
         for told in (
+            self._run.farm.totals.told(),
             targets_summary(self._document.kernels),
             rows_summary(self._document.kernels),
             refresh_summary(self._refreshed or []),

@@ -77,7 +77,6 @@ class CompileWorker:
         self.results, results_write = os.pipe()
         sys.stdout.flush()
         sys.stderr.flush()
-        gc.freeze()  # the child must not finalise what belongs to the parent, such as a device's events
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # of forks beside threads: the child needs none of them
             self.pid = os.fork()
@@ -179,6 +178,7 @@ class CompileWorker:
 
 def _work(jobs: Sequence[Job], orders: int, results: int, log: int, memory_bytes: int) -> NoReturn:
     """Compile what the parent names until it goes away; never returns."""
+    gc.freeze()  # what belongs to the parent, such as a device's events, must not be finalised here
     try:
         os.dup2(log, 1)
         os.dup2(log, 2)
