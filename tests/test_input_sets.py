@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from acceptance import Ended, assert_agree, run
+from committed_runs import commit
+from committed_samples import row
 
 from pytest_kernelqual import Case, Config, kernel_spec
 from pytest_kernelqual.model.probes import derived_cases
@@ -286,6 +288,28 @@ def test_derived_cases_follow_declared_ones_and_the_smaller_ones_of_the_interpre
         ("rows16-cols257-more_rows", {"rows": 3, "cols": 257, "probe": "more_rows"}),
         ("rows100-cols1025-last_tile_of_one", {"rows": 100, "cols": 33, "probe": "last_tile_of_one"}),
     ]
+
+
+def test_no_committed_config_is_kept_for_a_derived_case(tmp_path: Path) -> None:
+    """The case has an item of candidates, and no row is missed."""
+    (tmp_path / "kernels").mkdir()
+    (tmp_path / "committed_configs").mkdir()
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    spec = dedent("""
+        from pytest_kernelqual import Case, Config, kernel_spec
+
+        @kernel_spec(candidates=[Config(A=1)], cases=[Case(n=40)], key=("n",), probes={"last_tile_of_one": "n"})
+        def probed(case, seeded):
+            x = seeded.normal((case.n,), name="x")
+            return lambda config: x + 1.0
+    """)
+    (tmp_path / "kernels" / "qual_probed.py").write_text(spec)
+    commit(tmp_path, "probed", row({"n": 40}, {"A": 1}))
+    ended = run(tmp_path, "--collect-only", "-q", "--kernelqual-device=interpreter")
+    names = [line.partition("::")[2] for line in ended.text.splitlines() if line.startswith("kernels/qual_probed.py::")]
+    assert names[:2] == ["probed::test_candidates[n40]", "probed::test_candidates[n33-last_tile_of_one]"]
+    assert len(names) == 3
+    assert names[2].startswith("probed::test_committed[n40-")
 
 
 @pytest.mark.parametrize(

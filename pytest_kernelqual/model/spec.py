@@ -36,7 +36,7 @@ class Seeded(Protocol):
 
     Every method takes `dtype` (a torch dtype or its name; "float32" for real values, "int64" for integers),
     `strides` in elements or `layout` ("row_major", "column_major": last two axes swapped in memory, "channels_last"),
-    `requires_grad`, and `name`, by which reports call the tensor.
+    `requires_grad`, `name`, by which reports call the tensor, and `profile`, to which it keeps in every input set.
     Shapes are sequences of ints.
     """
 
