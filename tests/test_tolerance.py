@@ -11,6 +11,8 @@ from hypothesis import given
 from test_compare import COMPLEX, EVERY, FLOATS, INTEGERS, floats, ranks, tensor_of
 from torch import Tensor
 
+from pytest_kernelqual.judge.verdict import candidate_fails
+from pytest_kernelqual.model.record import CandidateRecord
 from pytest_kernelqual.model.tolerance import Tolerance
 from pytest_kernelqual.on_device import distances
 from pytest_kernelqual.on_device.compare import mismatches
@@ -179,6 +181,14 @@ def test_counts_are_the_same_over_many_parts(monkeypatch: pytest.MonkeyPatch) ->
     whole = beyond(left, right, Tolerance(atol=1.0))
     monkeypatch.setattr(distances, "_CHUNK_ELEMENTS", 7)
     assert whole == beyond(left, right, Tolerance(atol=1.0)) == 33
+
+
+def test_a_project_may_refuse_what_is_only_within_tolerance() -> None:
+    """`kernelqual_fail_on` takes the outcome; by default it passes, in a search as elsewhere."""
+    record = CandidateRecord(id="A=1", config={}, outcome="within_tolerance", evidence="within_tolerance")
+    assert not candidate_fails(record, screen=None)
+    for screen in (None, "a search"):
+        assert candidate_fails(record, screen=screen, fail_on=("within_tolerance",))
 
 
 @pytest.mark.parametrize(

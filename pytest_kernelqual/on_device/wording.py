@@ -36,7 +36,7 @@ def mismatch_in_words(found: Mismatch) -> str:
 def deviation_in_words(found: Sequence[Deviation], tolerance: Tolerance | None) -> str:
     """Return how the fixed launch differs from the oracle, on one line: of the first output that does."""
     item = next(item for item in found if item.beyond)
-    beyond = f"beyond {tolerance}" if tolerance is not None else "not the reference as rounded"
+    beyond = f"beyond {tolerance}" if tolerance is not None else "unlike the rounded reference"
     size = [f"max |difference| {item.max_absolute:.3g}"] if item.max_absolute is not None else []
     size += [f"max {item.max_ulp} ULP"] if item.max_ulp is not None else []
     told = (

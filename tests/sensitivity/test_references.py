@@ -88,7 +88,7 @@ FIXED = {
     "lonely_oracle[n100-float32]": ("mismatch", "no candidate has other bytes than it: the oracle is suspect, or"),
     "integer_off_by_one[n10]": (
         "mismatch",
-        "1 of 10 elements not the reference as rounded, worst at (4,): oracle 9",
+        "1 of 10 elements unlike the rounded reference, worst at (4,): oracle 9",
     ),
     "wrong_and_dying[n8]": ("baseline_suspect", "1 of 1 candidates have other bytes than it"),
     **{f"wrong_answers[{answer}]": ("not_run", told) for answer, told in WRONG_ANSWERS.items()},

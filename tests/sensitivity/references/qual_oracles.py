@@ -1,6 +1,7 @@
 """Specs with an oracle; the expected outcomes stand in test_references.py."""
 
 import os
+import weakref
 from pathlib import Path
 
 import torch
@@ -91,7 +92,7 @@ def rounded(case, seeded):
 
 @kernel_spec(
     kernel=_double, candidates=grid(SHIFT=[0]), cases=[Case(n=10)], grid_independent=FREE,
-    oracle=lambda case, inputs: inputs.x * 2 + (torch.arange(case.n) == 4),
+    oracle=lambda case, inputs: inputs.x * 2 + (torch.arange(case.n, device=inputs.x.device) == 4),
 )  # fmt: skip
 def integer_off_by_one(case, seeded):
     """An integer is equal or wrong."""
@@ -99,9 +100,15 @@ def integer_off_by_one(case, seeded):
     return lambda: double(x)
 
 
+REMEMBERED = []
+
+
 def spoiling(_case, inputs):
-    """Change the inputs, which are copies."""
-    return inputs.x.mul_(2).double()
+    """Change the inputs, which are copies, and of which nothing is kept."""
+    assert all(tensor() is None for tensor in REMEMBERED)
+    reference = inputs.x.mul_(2).double()
+    REMEMBERED.extend([weakref.ref(inputs.x), weakref.ref(reference)])
+    return reference
 
 
 @kernel_spec(
