@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,7 @@ class CommittedConfigs:
         return self._contents
 
     def pytest_ignore_collect(self, collection_path: Path, config: pytest.Config) -> bool | None:
-        """Enter folders of kernels whatever they are called, and no link that is none of them.
+        """Enter folders of kernels even where they are called `build` or `dist`, and no link that is none of them.
 
         What has no item by that is told in the end.
         """
@@ -97,7 +98,8 @@ class CommittedConfigs:
         if leads_back(path) or (path.parent != root and path.is_symlink()):
             return True
         asked = config.getoption("ignore") or config.getoption("ignore_glob")
-        return False if path.parent == root and is_looked_at(path) and not asked else None
+        avoided = any(fnmatch(path.name, pattern) for pattern in config.getini("norecursedirs"))
+        return False if avoided and path.parent == root and is_looked_at(path) and not asked else None
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
         """Collect files of the folder of committed configs; a name that cannot be printed is told in the end."""
