@@ -80,7 +80,7 @@ def _shared(x, y, FAULT: tl.constexpr):
         value = hole.to(tl.float32, bitcast=True)
     elif FAULT == "masked_shared":
         hole = tl.inline_asm_elementwise(_READ_SHARED, "=r,r", [bits], dtype=tl.int32, is_pure=False, pack=1)
-        value += (hole & 0).to(tl.float32)
+        value = (bits ^ (hole & 0)).to(tl.float32, bitcast=True)
     tl.store(y + offset, value + value)
 
 
