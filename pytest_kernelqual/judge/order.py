@@ -46,8 +46,8 @@ class Fingerprint(NamedTuple):
     slices: Node | None
     unknown: str = ""
     """What could not be read."""
-    follows_grid: bool = False
-    """The order depends on the number of programs, so that grids must be equal too."""
+    grid_axes: frozenset[int] = frozenset()
+    """Axes of the grid on which the order depends, so that there must be as many programs along them."""
 
     @property
     def digest(self) -> str:
@@ -71,6 +71,10 @@ class OrderedLaunch(NamedTuple):
     grid: tuple[int, ...] | None
     scalars: tuple[object, ...] = ()
     """Values of the runtime arguments that are no tensors."""
+
+    def programs(self, axes: frozenset[int]) -> list[int]:
+        """Return how many programs there are along axes of the grid."""
+        return [(*(self.grid or ()), 1, 1, 1)[axis] for axis in sorted(axes)]
 
 
 def compare_orders(fixed: Sequence[OrderedLaunch], candidate: Sequence[OrderedLaunch]) -> Order:
@@ -109,7 +113,8 @@ def _between(a: OrderedLaunch, b: OrderedLaunch) -> Iterator[str]:
     yield from differences(a.fingerprint, b.fingerprint)
     if a.scalars != b.scalars:
         yield f"scalars {a.scalars} -> {b.scalars}"
-    if (a.fingerprint.follows_grid or b.fingerprint.follows_grid) and (a.grid != b.grid or a.grid is None):
+    axes = a.fingerprint.grid_axes | b.fingerprint.grid_axes
+    if axes and (a.grid is None or b.grid is None or a.programs(axes) != b.programs(axes)):
         yield f"the order follows the number of programs, and the grid is {a.grid} -> {b.grid}"
 
 

@@ -55,7 +55,7 @@ def fingerprint(text: str, layouts: Sequence[Layout], *, target: str, options: M
         for operation in function.walk():
             _check(operation)
         slices = Slices(function, layouts, target, options)
-        return Fingerprint(_kernel(function, slices, options), follows_grid=slices.follows_grid)
+        return Fingerprint(_kernel(function, slices, options), grid_axes=frozenset(slices.grid_axes))
     except UnreadableError as error:
         return Fingerprint(None, str(error))
     except RecursionError:

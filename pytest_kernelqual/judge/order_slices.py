@@ -52,8 +52,8 @@ class Slices:
             options: Launch options by name.
         """
         self.target = target
-        self.follows_grid = False
-        """A loop's bounds depend on the number of programs, or on which one it is."""
+        self.grid_axes: set[int] = set()
+        """Along them bounds of loops depend on the number of programs, or on which one it is."""
         self.arithmetic = False
         """Floats are computed, so that numeric options matter."""
         self._function = function
@@ -133,7 +133,7 @@ class Slices:
             self.arithmetic = True
         attributes = [("type", element(value.type)), ("attributes", _written(operation.text))]
         if name in {"tt.get_program_id", "tt.get_num_programs"}:
-            self.follows_grid = self.follows_grid or scope.strict
+            self.grid_axes |= {"xyz".index(_written(operation.text))} if scope.strict else set()
         if name == "tt.make_range":
             ends = [operation.attribute(name) for name in ("start", "end")]
             attributes = [("of", scope.axes[0][1] if scope.axes else ""), ("range", f"{ends[0]} to {ends[1]}")]

@@ -45,7 +45,7 @@ def _digest(launches: list[OrderedLaunch]) -> str:
     if not launches or any(launch.fingerprint.slices is None for launch in launches):
         return ""
     told = [
-        (launch.kernel, launch.fingerprint.digest, launch.scalars, launch.fingerprint.follows_grid and launch.grid)
+        (launch.kernel, launch.fingerprint.digest, launch.scalars, launch.programs(launch.fingerprint.grid_axes))
         for launch in launches
     ]
     return sha256(repr(told).encode()).hexdigest()[:16]
