@@ -127,7 +127,7 @@ UNDERSTOOD = (
     | REDUCTIONS
     | SILENT
     | frozenset(WRITES)
-    | {"arith.constant", "scf.for", "scf.if", "tt.join", "tt.split", "ub.poison"}
+    | {"arith.constant", "scf.for", "scf.if", "tt.histogram", "tt.join", "tt.split", "ub.poison"}
 )
 
 # Values of these depend on positions alone, where their operands do.

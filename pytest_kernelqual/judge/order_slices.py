@@ -107,6 +107,7 @@ class Slices:
             (LOADS, lambda operation, _value, scope: self._load(operation, scope)),
             (DOTS, lambda operation, _value, scope: self._dot_of_values(operation, scope)),
             (REDUCTIONS, self._reduction),
+            ({"tt.histogram"}, self._histogram),
             ({"scf.for"}, lambda operation, value, scope: self.loops.carried(operation, value.index, scope)),
             ({"scf.if"}, self._branch_result),
         ]
@@ -248,6 +249,13 @@ class Slices:
         if "isVolatile" in operation.text:
             raise UnreadableError("a volatile load")
         return Node(f"load from {','.join(self.memory.bases(pointer))}", (("type", element(result)),), tuple(children))
+
+    def _histogram(self, operation: Operation, value: Value, scope: Scope) -> Node:
+        """Return what is counted; where it stands in the tile does not matter."""
+        counted = [
+            (f"operand {number}", self.value(item, scope.over({}))) for number, item in enumerate(operation.operands)
+        ]
+        return Node("tt.histogram", (("bins", str(shape(value.type)[0])),), tuple(counted))
 
     def _dot(self, operation: Operation, parts: list[tuple[str, Node]], scope: Scope) -> Node:
         if exact_dot(operation):
