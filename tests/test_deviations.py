@@ -1,6 +1,7 @@
 """Distances from an oracle: what agrees, what does not, and which element is furthest off."""
 
 import math
+import sys
 from typing import Any
 
 import hypothesis.strategies as st
@@ -48,6 +49,7 @@ def test_what_is_beyond_is_counted_and_the_worst_is_found(
     (worst,) = found.worst_index
     assert off[worst] == max(off[place] for place in beyond or range(len(off)))
     assert found.expected == f"{reference[worst]:.9g}"
+    assert found.max_relative is None or math.isfinite(found.max_relative)
 
 
 @pytest.mark.parametrize("dtype", FLOATS[:6], ids=str)
@@ -116,8 +118,14 @@ def test_integers_are_equal_or_wrong(dtype: torch.dtype) -> None:
 
 
 def test_an_integer_that_does_not_fit_is_wrong() -> None:
-    """Its lower bits may well be those of the output."""
+    """Its lower bits may well be those of the output; and an integer is shown with all its digits."""
     assert measured(torch.tensor([44], dtype=torch.uint8), torch.tensor([300])).beyond == 1
+    assert measured(torch.tensor([1 << 40]), torch.tensor([(1 << 40) + 1])).expected == "1099511627777"
+
+
+def test_figures_are_finite() -> None:
+    """A difference divided by next to nothing is the largest number, which JSON can hold."""
+    assert measured(floats(1.0), floats(5e-324, dtype=torch.float64)).max_relative == sys.float_info.max
 
 
 @given(pairs, tolerances)

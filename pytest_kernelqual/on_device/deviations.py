@@ -1,6 +1,7 @@
 """How far an output is from an independent reference of higher precision."""
 
 import math
+import sys
 from dataclasses import dataclass
 
 import torch
@@ -75,12 +76,16 @@ def deviation(output: Output, reference: Tensor, tolerance: Tolerance | None) ->
         elements=math.prod(output.shape),
         beyond=worst.beyond,
         worst_index=None if place is None else index_of(place, output.shape),
-        expected=None if place is None else f"{flat[place].item():.9g}",
+        expected=None if place is None else _as_text(flat[place].item()),
         actual=None if place is None else as_text(output, place),
         max_absolute=worst.max_absolute,
         max_relative=worst.max_relative,
         max_ulp=worst.max_ulp,
     )
+
+
+def _as_text(number: complex) -> str:
+    return str(number) if isinstance(number, int) else f"{number:.9g}"
 
 
 def _add_floats(worst: _Worst, part: Part, expected: Tensor, tolerance: Tolerance, start: int) -> None:
@@ -100,7 +105,7 @@ def _add_floats(worst: _Worst, part: Part, expected: Tensor, tolerance: Toleranc
         worst.max_absolute = max(worst.max_absolute or 0.0, float(absolute.max().item()))
         if nonzero.any().item():
             relative = float((absolute[nonzero] / magnitude[nonzero]).max().item())
-            worst.max_relative = max(worst.max_relative or 0.0, relative)
+            worst.max_relative = min(max(worst.max_relative or 0.0, relative), sys.float_info.max)
         worst.max_ulp = max(worst.max_ulp or 0, largest_ulp(ulps))
     worst.add(distances, bad, start)
 
