@@ -106,12 +106,14 @@ def pretended(target: GPUTarget, cache: str) -> Iterator[PretendedDevice]:
         driver._active = before
 
 
-def opened(spec: KernelSpec, case: Case, device: Device, *, repeats: int = 3) -> tuple[OpenCase, Opened]:
+def opened(
+    spec: KernelSpec, case: Case, device: Device, *, repeats: int = 3, stream: str = "0/0"
+) -> tuple[OpenCase, Opened]:
     """Return a case whose fixed launch ran."""
     executor = Executor(
         spec,
         case,
-        stream="0/0",
+        stream=stream,
         device=device,
         provocation=Provocation(device, wanted=False),
         on_progress=lambda _phase, _launches: None,

@@ -1,6 +1,7 @@
 """What is known of a candidate by what it would launch: never too much, under a device that computes on the CPU."""
 
 import contextlib
+import hashlib
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,6 +90,55 @@ def test_suite(suite: ModuleType, cache: str, name: str, target: str) -> None:
     expected = suite.EXPECTED[name]
     assert found.keys() == expected.keys()
     assert [id_ for id_, tried in found.items() if shown(tried) not in expected[id_].split(" or ")] == []
+
+
+def seen_on(spec: KernelSpec, device: PretendedDevice, *streams: str) -> tuple[list[Tried], list[int]]:
+    """Try the last candidate on input sets that share what was seen, and count the looks on each."""
+    found, counts = [], []
+    lasting = Lasting()
+    assert spec.candidates is not None
+    for stream in streams:
+        case, _ = opened(spec, spec.cases[0], device, stream=stream)
+        case.executor.lasting = lasting
+        looks: list[Config | None] = []
+        look = case.executor.look
+
+        def counted(config: Config | None, looks: Any = looks, look: Any = look) -> Any:
+            looks.append(config)
+            return look(config)
+
+        case.executor.look = counted  # type: ignore[method-assign]
+        found.append(case.attempt(spec.candidates[-1], look=True))
+        counts.append(len(looks))
+    return found, counts
+
+
+def test_candidates_are_what_they_were_where_the_fixed_launch_is(suite: ModuleType, device: PretendedDevice) -> None:
+    """On another input set the fixed launch alone is looked at; what is told is the same."""
+    found, looks = seen_on(suite.reshaped, device, "0/0", "0/1")
+    assert looks == [2, 1]
+    assert found[0] == found[1]
+    assert found[0].evidence == "identical_binary"
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_number_that_the_fixed_launch_does_not_show(suite: ModuleType, device: PretendedDevice, first: int) -> None:
+    """Only the grid of this candidate follows it, so that the fixed launch is the same program on both input sets."""
+    streams = {_seed_of(f"0/{number}") % 2: f"0/{number}" for number in range(64)}
+    order = (first, 1 - first)
+    found, looks = seen_on(suite.more_programs, device, *(streams[parity] for parity in order))
+    assert looks == [2, 2]
+    told = {parity: tried.evidence for parity, tried in zip(order, found, strict=True)}
+    assert told == {0: "identical_binary", 1: "identical_order"}
+
+
+def _seed_of(stream: str) -> int:
+    return int.from_bytes(hashlib.sha256(f"seed\0{stream}".encode()).digest()[:4], "little")
+
+
+def test_launch_that_takes_the_config_is_looked_at_each_time(suite: ModuleType, device: PretendedDevice) -> None:
+    """What it does with the config may follow what the fixed launch does not."""
+    assert seen_on(suite.touch, device, "0/0", "0/1")[1] == [2, 2]
 
 
 def test_fault_of_a_look_ends_the_process(suite: ModuleType, device: PretendedDevice) -> None:

@@ -22,6 +22,7 @@ from triton.runtime.jit import JITFunction
 
 from pytest_kernelqual.errors import DryRunError
 from pytest_kernelqual.launch import tuning
+from pytest_kernelqual.launch.dry_caches import DryCaches
 from pytest_kernelqual.launch.forcing import defining, patch, pinned
 from pytest_kernelqual.launch.kernels import is_scalar, plain
 from pytest_kernelqual.launch.proof import sizes
@@ -214,33 +215,6 @@ class _Seen:
     compiled: CompiledKernel | None = None
 
 
-class _NeverFull(dict[Any, Any]):
-    """A cache of compiled kernels that gives nothing back, so that every launch tells its specialisation."""
-
-    def get(self, _key: Any, default: Any = None) -> Any:
-        return default
-
-
-class _Caches(dict[int, Any]):
-    """A jit function's caches by device during a dry run, made for the driver that is active now."""
-
-    def __init__(self, jit: JITFunction, bound: Callable[[dict[str, Any]], None]) -> None:
-        super().__init__()
-        self.jit = jit
-        self.bound = bound
-
-    def __missing__(self, device: int) -> Any:
-        _, keys, target, backend, binder = self.jit.create_binder()
-
-        def binding(*args: Any, **keywords: Any) -> Any:
-            made = binder(*args, **keywords)
-            self.bound(made[0])
-            return made
-
-        self[device] = (_NeverFull(), keys, target, backend, binding)
-        return self[device]
-
-
 class _Running:
     """State of one `dry_run` block."""
 
@@ -305,15 +279,17 @@ class _Running:
 
     def _compile(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def do_compile(jit: Any, *given: Any, **named: Any) -> Any:
-            _, signature, device, constexprs, options, attrs, *_ = given
+            key, signature, device, constexprs, options, attrs, *_ = given
             seen = self._seen()
             if seen is None:  # asked for past `run`
                 self._stray()
                 return original(jit, *given, **named) if self.compiling else None
             source = jit.ASTSource(jit, signature, constexprs, attrs)
-            seen.specialisation = specialisation(source, options, jit.device_caches[device][2])
+            kernels, _, target, *_ = jit.device_caches[device]
+            seen.specialisation = specialisation(source, options, target)
             if self.compiling:
-                seen.compiled = original(jit, *given, **named)
+                known = kernels.own.get(key)
+                seen.compiled = known if isinstance(known, CompiledKernel) else original(jit, *given, **named)
             return seen.compiled
 
         return do_compile
@@ -346,7 +322,7 @@ class _Running:
         with self.lock:
             if id(jit) not in self.replaced:
                 self.replaced.add(id(jit))  # `undo` keeps the object, so that its id cannot be taken by another one
-                patch(self.undo, jit, "device_caches", _Caches(jit, self._bound))
+                patch(self.undo, jit, "device_caches", DryCaches(jit, self._bound))
 
     def _bound(self, arguments: dict[str, Any]) -> None:
         seen = self._seen()

@@ -14,6 +14,7 @@ from pytest_kernelqual.launch.kernels import jit_function, signature
 from pytest_kernelqual.launch.proof import Launch, Launches, compiled_launch
 from pytest_kernelqual.launch.storages import Storages
 from pytest_kernelqual.launch.trace import call_trace
+from pytest_kernelqual.model.config import Config
 
 # Options of which all that matters at a launch is in the code: what they change, they change there.
 _COMPILED_IN = frozenset(
@@ -47,11 +48,13 @@ class Program(NamedTuple):
 
 
 class Lasting:
-    """What outlives the launches of a case, told apart by identity."""
+    """What outlives the launches of a case, told apart by identity, and the programs that were seen of it."""
 
     def __init__(self) -> None:
         """Know of nothing."""
         self.storages = Storages()
+        self.programs: dict[tuple[str, str, Config], Program] = {}
+        """By the fixed launch's program, what else the host has at hand, and the config."""
         self._hooks: list[Callable[..., Any]] = []
 
     def hook(self, hook: Callable[..., Any]) -> int:

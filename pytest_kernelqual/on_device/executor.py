@@ -3,6 +3,8 @@
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 import torch
@@ -22,6 +24,7 @@ from pytest_kernelqual.on_device.layouts import PLAIN, Exposure
 from pytest_kernelqual.on_device.memory import Memory
 from pytest_kernelqual.on_device.outputs import Output, collect, leaves
 from pytest_kernelqual.on_device.provocation import Provocation
+from pytest_kernelqual.on_device.reachable import reachable_values
 from pytest_kernelqual.on_device.survivors import Survivors
 from pytest_kernelqual.on_device.wording import first_line
 
@@ -78,7 +81,8 @@ class Executor:
         self._provocation = provocation
         self.memory = Memory(device.torch_device, survivors=survivors)
         self._survivors = Survivors()
-        self._lasting = Lasting()
+        self.lasting = Lasting()
+        """What looks remember; those at several input sets of a case may share it."""
         self._looking = False
         self.inputs = SeededInputs(
             stream=stream,
@@ -171,6 +175,11 @@ class Executor:
             )
             return Run(outputs, launches.launches, changed, tuple(provoked))
 
+    @cached_property
+    def host_values(self) -> str:
+        """Return a digest of the numbers and texts that the launch can reach, which may differ between input sets."""
+        return sha256(repr(sorted(map(str, reachable_values(self._launch)))).encode()).hexdigest()
+
     def look(self, config: Config | None) -> Program:
         """Tell what a launch amounts to, without launching; None is the fixed launch.
 
@@ -190,7 +199,7 @@ class Executor:
         with self.failures():
             self._prepare()
         tensors = [item.tensor for item in self.inputs.tensors]
-        look = Look(self.spec.kernel, tensors, device=self.device.torch_device, lasting=self._lasting)
+        look = Look(self.spec.kernel, tensors, device=self.device.torch_device, lasting=self.lasting)
         try:
             with look.kept_back(), self.observed(config) as log, self.memory.poisoned(0), look.traced():
                 returned = self._launch(config) if self.takes_config else self._launch()

@@ -27,10 +27,21 @@ class Programs:
     def look(self, config: Config) -> Program | None:
         """Return what a candidate would launch; None where it cannot be told.
 
+        Where the fixed launch is the program that it was on another input set, and the launch has the same numbers at
+        hand, so are the candidates: all that tells them from it is forced onto the same call.
+        Only a launch that takes the config may do otherwise.
+
         Raises:
             LaunchFailed: It cannot be compiled.
         """
-        return self._look(config) if self._fixed is not None else None
+        if self._fixed is None:
+            return None
+        seen, key = self._executor.lasting.programs, (self._fixed.digest, self._executor.host_values, config)
+        program = seen.get(key) if not self._executor.takes_config else None
+        program = program or self._look(config)
+        if program is not None:
+            seen[key] = program
+        return program
 
     def same_as_fixed(self, program: Program | None) -> bool:
         """Tell whether a candidate is the fixed launch's program; False where that is not known."""

@@ -26,12 +26,24 @@ def reachable_tensors(launch: Any) -> Iterator[tuple[str, torch.Tensor]]:
     parameters and buffers, and those globals of the launch's own module that code found there names.
     InputError where that is more than 100,000 objects.
     """
+    return ((path, value) for path, value in _reachable(launch) if isinstance(value, torch.Tensor))
+
+
+def reachable_values(launch: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (path, value) for every number, text and the like that `launch` can reach in the same way."""
+    return ((path, value) for path, value in _reachable(launch) if isinstance(value, _PLAIN))
+
+
+def _reachable(launch: Any) -> Iterator[Named]:
     home = _home(launch)
     seen: dict[int, Any] = {}
     waiting: deque[Named] = deque([("launch", launch)])
     while waiting:
         path, value = waiting.popleft()
-        if isinstance(value, _PLAIN) or id(value) in seen:
+        if isinstance(value, _PLAIN):
+            yield path, value
+            continue
+        if id(value) in seen:
             continue
         # Kept, not only its id: an id is free again once its object is gone.
         seen[id(value)] = value

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from msgspec import structs
 
 from pytest_kernelqual.errors import KernelqualError, UnmeasurableError
-from pytest_kernelqual.launch import check_config, describe_kernel
+from pytest_kernelqual.launch import Lasting, check_config, describe_kernel
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import (
     Describe,
@@ -64,6 +64,8 @@ class Server:
         self.open_case: OpenCase | None = None
         self._spec: KernelSpec | None = None
         self._stream = ""
+        self._looked_at = ("", "", "")
+        self._lasting = Lasting()
         self._left_alive: list[Buffer] = []
         self._comparison: Comparison | None = None
         self._ruler: Ruler | None = None
@@ -124,6 +126,10 @@ class Server:
         self._spec = self._loader.find(request.path, request.spec)
         self._stream = f"{self._settings.seed}/{request.seed_index}/{request.spec}/{request.case}"
         self.open_case = self._case(self._spec, request.case, Exposure.of(request.profile, self._spec.probes))
+        name = (request.path, request.spec, request.case)
+        if self._looked_at != name:
+            self._looked_at, self._lasting = name, Lasting()
+        self.open_case.executor.lasting = self._lasting
         if request.for_timing:
             return self.open_case.open_for_timing()
         first = InputSet(request.profile, request.seed_index) == FIRST

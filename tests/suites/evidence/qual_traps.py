@@ -27,6 +27,7 @@ EXPECTED = {
         "BLOCK=64,SPARE=2,num_stages=1": "incomplete_write",
         "BLOCK=64,SPARE=2,num_stages=2": "incomplete_write as BLOCK=64,SPARE=2,num_stages=1",
     },
+    "more_programs": {"BLOCK=64,SPARE=1": BINARY, "BLOCK=64,SPARE=2": f"{BINARY} or {ORDER}"},
     "scalar_only": {"BLOCK=64,SPARE=1": BINARY, "BLOCK=64,SPARE=2": "mismatch"},
     "hooks": {
         "BLOCK=64,SPARE=1,num_warps=4,num_stages=1": BINARY,
@@ -101,6 +102,12 @@ def stages(case, seeded):
 def grid_only(case, seeded):
     x = x_of(case, seeded)
     return lambda: traps.scale(x, spare_grid=True)
+
+
+@kernel_spec(kernel=traps.scaled, candidates=SPARE, cases=CASES)
+def more_programs(case, seeded):
+    x, more = x_of(case, seeded), seeded.seed % 2
+    return lambda: traps.scale_with_more_programs(x, more)
 
 
 @kernel_spec(kernel=traps.derived, candidates=SPARE, cases=CASES, screen=True, grid_independent=("SPARE",))
