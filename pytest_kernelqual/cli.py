@@ -8,6 +8,8 @@ from importlib.metadata import version
 from pathlib import Path
 from shutil import get_terminal_size
 
+from pytest_kernelqual.commands import check
+from pytest_kernelqual.commands.exit_status import FAILING, OK, UNUSABLE
 from pytest_kernelqual.errors import KernelqualError
 from pytest_kernelqual.files import strict_json
 from pytest_kernelqual.model.record import Document
@@ -18,13 +20,9 @@ from pytest_kernelqual.report.text import summary
 
 REPORT_FILE = "qualified-configurations.json"
 
-OK = 0
-FAILING = 1
-UNUSABLE = 2
-
 _EPILOG = f"""exit status:
-  {OK}  done; a report that was shown has no failure, compared reports agree (resources may differ)
-  {FAILING}  the report that was shown has a failure, or no case at all; compared reports differ
+  {OK}  done; a report that was shown has no failure, compared reports agree (resources may differ), nothing was found
+  {FAILING}  the report that was shown has a failure, or no case at all; compared reports differ; check found something
   {UNUSABLE}  wrong usage, or a file that cannot be read or written
 """
 
@@ -35,7 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         text, status = _run(options)
     except KernelqualError as error:
-        print(f"kernelqual: error: {error}", file=sys.stderr)
+        for line in str(error).splitlines():
+            print(f"kernelqual: error: {line}", file=sys.stderr)
         return UNUSABLE
     _print(text)
     return status
@@ -67,12 +66,16 @@ def _parser() -> argparse.ArgumentParser:
     toolchains.add_argument("second", metavar="B", help="the one of the other run")
     toolchains.add_argument("--format", choices=("text", "json"), default="text", help="what to print (default: text)")
 
+    check.add(commands)
     commands.add_parser("schema", help=f"print the JSON Schema of {REPORT_FILE}")
     return parser
 
 
 def _run(options: argparse.Namespace) -> tuple[str, int]:
     """Return what to print and the exit status."""
+    if "run" in options:
+        told: tuple[str, int] = options.run(options)
+        return told
     if options.command == "schema":
         return schema.render(), OK
     if options.command == "summary":

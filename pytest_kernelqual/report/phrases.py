@@ -20,3 +20,8 @@ def and_more(names: Sequence[str], shown: int = 1) -> str:
     """Return the first names, and how many more there are."""
     text = ", ".join(names[:shown])
     return text if len(names) <= shown else f"{text} and {len(names) - shown} more"
+
+
+def counted(number: int, one: str, many: str = "") -> str:
+    """Return a number and the word for it: `1 case`, `2 cases`."""
+    return f"{number} {one if number == 1 else many or one + 's'}"

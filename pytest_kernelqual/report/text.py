@@ -22,7 +22,7 @@ from pytest_kernelqual.model.record import (
     Mismatch,
 )
 from pytest_kernelqual.report.findings import dead_axes, fragile
-from pytest_kernelqual.report.phrases import and_more, clean
+from pytest_kernelqual.report.phrases import and_more, clean, counted
 
 NARROWEST = 60
 """Text is never fitted into fewer columns."""
@@ -78,7 +78,7 @@ def failure_text(case: CaseRecord) -> str:
         lines.append(_joined("fixed launch", case.fixed.outcome, explanation(case.fixed)))
     lines += [clean(line, _LONGEST_REASON) for line in _unexplained(case)]
     if failing:
-        lines.append(f"{failing} of {_count(len(case.candidates), 'candidate')} failed:")
+        lines.append(f"{failing} of {counted(len(case.candidates), 'candidate')} failed:")
         lines += [f"  {_joined(and_more(ids), *why)}" for why, ids in groups.items()]
     hidden = len(lines) - _LINES_OF_A_FAILURE
     if hidden > 0:
@@ -95,7 +95,7 @@ def explanation(record: CandidateRecord | FixedRecord) -> str:
         return clean(record.reason, _LONGEST_REASON)
     text = _mismatch(found[0])
     if len(found) > 1:
-        text += f"; also in {_count(len(found) - 1, 'more output')}"
+        text += f"; also in {counted(len(found) - 1, 'more output')}"
     text += _inputs(record.detail)
     return clean(text, _LONGEST_REASON)
 
@@ -106,15 +106,16 @@ def explanation(record: CandidateRecord | FixedRecord) -> str:
 def _header(document: Document, width: int) -> str:
     controls = document.controls
     reasons = document.incomplete_because
+    compared = counted(controls.compared, "candidate run")
     lines = [
         *_environment(document.environment),
-        f"compared: {_count(controls.compared, 'candidate run')} of {_count(controls.pairs, 'kernel and config pair')}",
+        f"compared: {compared} of {counted(controls.pairs, 'kernel and config pair')}",
         *_evidence(document),
         "report: complete" if document.complete else "report: INCOMPLETE",
         *(f"  {clean(reason, width - 2)}" for reason in reasons[:_GROUPS_OF_A_KERNEL]),
     ]
     if len(reasons) > _GROUPS_OF_A_KERNEL:
-        lines.append(f"  and {_count(len(reasons) - _GROUPS_OF_A_KERNEL, 'more reason')}")
+        lines.append(f"  and {counted(len(reasons) - _GROUPS_OF_A_KERNEL, 'more reason')}")
     lines = [line if line.startswith("  ") else clean(line, width) for line in lines]
     # Never cut: it is what two machines compare.
     return "\n".join([*lines, f"digest: {clean(document.digest, _LONGEST_REASON)}"])
@@ -137,16 +138,16 @@ def _environment(environment: Environment | None) -> list[str]:
     if device.kind == "interpreter":
         told = "Triton interpreter (semantics only: no GPU ran these kernels)"
     else:
-        units = [_count(device.compute_units, "compute unit")] if device.compute_units else []
+        units = [counted(device.compute_units, "compute unit")] if device.compute_units else []
         told = f"{device.name} ({', '.join([device.kind, device.architecture, *units])})"
     versions = [
         f"{name} {version}"
         for name in ("torch", "triton", "python", "kernelqual", "driver", "runtime")
         if (version := getattr(environment, name))
     ]
-    sets = _count(environment.seeds, "input set")
+    sets = counted(environment.seeds, "input set")
     profiles = ", ".join(environment.profiles)
-    launches = _count(environment.repeats, "launch", "launches")
+    launches = counted(environment.repeats, "launch", "launches")
     return [
         f"device: {told}",
         f"versions: {', '.join(versions) or 'unknown'}",
@@ -308,7 +309,7 @@ def _grouped(group: list[_Entry], width: int) -> list[str]:
     cases = list(dict.fromkeys(entry.case for entry in group if entry.case))
     names = list(dict.fromkeys(entry.name for entry in group if entry.name))
     reasons = list(dict.fromkeys(entry.why for entry in group))
-    why = reasons[0] + (f" (and {_count(len(reasons) - 1, 'other reason')})" if len(reasons) > 1 else "")
+    why = reasons[0] + (f" (and {counted(len(reasons) - 1, 'other reason')})" if len(reasons) > 1 else "")
     where = f"{kernel}[{and_more(cases)}]" if cases else kernel
     head = f"{where} {and_more(names)}" if names else where
     one_line = f"  {_joined(head, outcome, why)}"
@@ -350,7 +351,7 @@ def _mismatch(found: Mismatch) -> str:
     if found.note:
         text = found.note
     else:
-        text = f"{found.differing} of {_count(found.elements, 'element')} differ"
+        text = f"{found.differing} of {counted(found.elements, 'element')} differ"
         if found.first_index is not None:
             text += f", first at ({', '.join(map(str, found.first_index))})"
         if found.expected is not None and found.actual is not None:
@@ -379,7 +380,3 @@ def _sizes(found: Mismatch) -> Iterator[str]:
 
 def _joined(*parts: str) -> str:
     return ": ".join(part for part in parts if part)
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"

@@ -1,0 +1,32 @@
+"""`kernelqual check`: committed files, without pytest, a GPU, torch or triton."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from pytest_kernelqual.commands.exit_status import FAILING, OK
+from pytest_kernelqual.committed.checking import check
+from pytest_kernelqual.report.phrases import counted
+
+FOLDER = "committed_configs"
+
+
+def add(commands: "argparse._SubParsersAction[Any]") -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "check",
+        help="check the files of committed configs",
+        description="Check every file of committed configs: readable, canonical form, schema, duplicates, "
+        "names of files and folders against what is in them, files that nothing reads. "
+        "Whether the code still declares what they hold, `pytest --kernelqual` tells.",
+        epilog="exit status: 0 no findings, 1 findings (one line each), 2 the folder cannot be read",
+    )
+    parser.add_argument("folder", metavar="FOLDER", nargs="?", default=FOLDER, help=f"default: {FOLDER}")
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> tuple[str, int]:
+    found = check(Path(options.folder))
+    told = f"{counted(len(found.findings), 'finding')}; {counted(found.files, 'usable file')}"
+    lines = [*found.findings, f"{told} with {counted(found.rows, 'row')}"]
+    return "\n".join(lines) + "\n", FAILING if found.findings else OK

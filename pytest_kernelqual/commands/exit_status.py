@@ -1,0 +1,5 @@
+"""Exit statuses of all commands."""
+
+OK = 0
+FAILING = 1
+UNUSABLE = 2

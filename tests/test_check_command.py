@@ -1,0 +1,151 @@
+"""`kernelqual check`: what can be told of committed files without pytest, torch or a GPU."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from committed_samples import H200, KERNEL, changes, many_rows, null_row, row
+from hypothesis import given, settings
+from msgspec import structs
+
+from pytest_kernelqual.cli import main
+from pytest_kernelqual.committed.checking import check
+from pytest_kernelqual.committed.schema import Row
+from pytest_kernelqual.committed.store import Store
+
+ONE = {"cols": 64}
+FILE = f"{KERNEL}/nvidia_h200.json"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with one file that an update wrote."""
+    root = tmp_path / "committed_configs"
+    Store(root).update(KERNEL, H200, changes(row(ONE), null_row({"cols": 128})))
+    return root
+
+
+def rewrite(change: Callable[[str], str]) -> Callable[[Path], None]:
+    """Return an edit by hand of the file."""
+
+    def edit(root: Path) -> None:
+        path = root / FILE
+        path.write_text(change(path.read_text()))
+
+    return edit
+
+
+def add(name: str, text: str = "") -> Callable[[Path], None]:
+    """Return a file put beside the others."""
+
+    def edit(root: Path) -> None:
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text(text)
+
+    return edit
+
+
+def _twice(text: str) -> str:
+    plain = json.loads(text)
+    return json.dumps({**plain, "rows": [plain["rows"][0], *plain["rows"]]})
+
+
+def _unreadable(root: Path) -> None:
+    (root / KERNEL / "gone.json").symlink_to("nowhere")
+
+
+def _no_rows(root: Path) -> None:
+    rewrite(lambda text: json.dumps({**json.loads(text), "rows": []}, indent=2, sort_keys=True) + "\n")(root)
+
+
+FINDINGS = {
+    "truncated": (rewrite(lambda text: text[:100]), FILE, "Expecting property name"),
+    "minified": (rewrite(lambda text: json.dumps(json.loads(text))), FILE, "not in canonical form from line 1 on"),
+    "blank line at the end": (rewrite(lambda text: text + "\n"), FILE, "not in canonical form from line "),
+    "windows line ends": (rewrite(lambda text: text.replace("\n", "\r\n")), FILE, "not in canonical form from line 1"),
+    "newer": (rewrite(lambda text: text.replace("configs/1", "configs/2")), FILE, "needs another version of the tool"),
+    "foreign": (rewrite(lambda _: '{"a": 1}'), FILE, "is it another file?"),
+    "merge conflict": (rewrite(lambda text: f"<<<<<<< ours\n{text}"), FILE, "marker <<<<<<< in line 1"),
+    "unknown field": (rewrite(lambda text: text.replace('"kernel"', '"kernels"')), FILE, "unknown field `kernels`"),
+    "a key twice": (rewrite(_twice), FILE, "repeats key"),
+    "no rows": (_no_rows, FILE, "has no rows; remove it"),
+    "another kernel": (rewrite(lambda text: text.replace(KERNEL, "softmax")), FILE, "belongs into folder 'softmax'"),
+    "another device": (rewrite(lambda text: text.replace("NVIDIA H200", "NVIDIA H100")), FILE, "'nvidia_h100.json'"),
+    "no JSON file": (add(f"{KERNEL}/notes.txt"), f"{KERNEL}/notes.txt", "nothing reads it"),
+    "a file in the root": (add("nvidia_h200.json"), "nvidia_h200.json", "nothing reads it"),
+    "a link to nowhere": (_unreadable, f"{KERNEL}/gone.json", "a link that leads nowhere"),
+}
+
+
+@pytest.mark.parametrize("name", FINDINGS)
+def test_each_finding_is_one_line(folder: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With the path, the reason, and exit status 1; nothing else changes a thing."""
+    edit, where, why = FINDINGS[name]
+    edit(folder)
+    assert main(["check", str(folder)]) == 1
+    told = capsys.readouterr()
+    finding, summary = told.out.splitlines()
+    assert finding.startswith(f"{folder / where}: ")
+    assert why in finding
+    assert summary.startswith("1 finding; ")
+    assert told.err == ""
+
+
+def test_findings_of_several_files_are_all_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """In order of the paths."""
+    for name in ("truncated", "no JSON file", "a file in the root"):
+        FINDINGS[name][0](folder)
+    assert main(["check", str(folder)]) == 1
+    *findings, summary = capsys.readouterr().out.splitlines()
+    paths = [line.partition(": ")[0] for line in findings]
+    assert paths == sorted(
+        str(folder / FINDINGS[name][1]) for name in ("truncated", "no JSON file", "a file in the root")
+    )
+    assert summary == "3 findings; 0 usable files with 0 rows"
+
+
+def test_a_good_folder_has_no_findings(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Notes in Markdown, hidden files and a second device of the same name are no findings."""
+    add("README.md")(folder)
+    add(".gitkeep")(folder)
+    Store(folder).update(KERNEL, structs.replace(H200, compute_units=66), changes(row(ONE)))
+    assert main(["check", str(folder)]) == 0
+    assert capsys.readouterr().out == "0 findings; 2 usable files with 3 rows\n"
+
+
+@settings(max_examples=25, deadline=None)
+@given(many_rows)
+def test_what_an_update_writes_has_no_findings(tmp_path_factory: pytest.TempPathFactory, rows: list[Row]) -> None:
+    """Whatever the rows hold."""
+    root = tmp_path_factory.mktemp("store")
+    Store(root).update(KERNEL, H200, changes(*rows))
+    found = check(root)
+    assert (found.findings, found.rows) == ([], len(rows))
+
+
+def test_the_folder_of_this_repository_is_the_default() -> None:
+    """It has no findings, and neither pytest, torch nor triton is imported."""
+    script = (
+        "import sys; from pytest_kernelqual.cli import main; status = main(['check']); "
+        "assert not {'pytest', 'torch', 'triton'} & set(sys.modules); sys.exit(status)"
+    )
+    root = Path(__file__).parent.parent
+    done = subprocess.run([sys.executable, "-c", script], cwd=root, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("0 findings; ")
+
+
+@pytest.mark.parametrize("given_path", ["nowhere", "file", "nul\0"])
+def test_a_path_that_is_no_folder_exits_with_2(
+    tmp_path: Path, given_path: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An empty answer would look like a pass."""
+    (tmp_path / "file").write_text("{}")
+    assert main(["check", str(tmp_path / given_path)]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("kernelqual: error: cannot read '")
+    assert told.err.count("\n") == 1
