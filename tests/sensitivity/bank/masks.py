@@ -110,10 +110,10 @@ def _copy_rows(x, y, rows, cols, stride, BLOCK: tl.constexpr, FAULT: tl.constexp
         # Some programs come later than others, as they do where rows differ in work.
         for _ in range(row % 5):
             value += tl.load(x + row * stride, volatile=True) * 0.0
-        tl.store(y + row * stride + offset, value, mask=inside | (row < rows - 1))
+        tl.store(y + row * stride + offset, value, mask=inside | (offset * 0 + row < rows - 1))
     elif FAULT == "overlaps_row_before":
         tl.store(y + row * stride + offset, value, mask=inside)
-        tl.store(y + row * stride + offset - cols, value, mask=(offset == 0) & (row > 0))
+        tl.store(y + row * stride + offset - cols, value, mask=(offset == 0) & (offset + row > 0))
     else:
         tl.store(y + row * stride + offset, value, mask=inside)
 
