@@ -15,6 +15,7 @@ from triton import knobs
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
+from pytest_kernelqual.launch import binary as binary_module
 from pytest_kernelqual.launch.binary import code_digest
 
 TARGETS = {
@@ -119,6 +120,13 @@ def test_debug_sections_are_all_that_is_left_out(compiled: Compile) -> None:
         changed[start : start + section["sh_size"]] = bytes(section["sh_size"])
     assert bytes(changed) != binary
     assert code_digest(bytes(changed)) == before
+
+
+def test_without_the_library_no_code_is_known(compiled: Compile, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is an extra, which ROCm's users may leave out."""
+    code = compiled("here", name="nowhere_else")
+    monkeypatch.setattr(binary_module, "ELFFile", None)
+    assert code_digest(code) is None
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x7fELF", b"no file of this kind", 100, 1000])
