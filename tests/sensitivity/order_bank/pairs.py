@@ -291,6 +291,9 @@ CHANGING: tuple[Pair, ...] = (
         "tile_squares", {"BLOCK_M": 8, "BLOCK_N": 128, "num_warps": 4}, {"BLOCK_M": 8, "BLOCK_N": 128, "num_warps": 8},
         grid=_rows_grid, out=lambda m, _n: (triton.cdiv(m, 8),), large=(4096, 128),
     ),
+    _tile(
+        "two_products", {"BLOCK_M": 16, "BLOCK_N": 4}, {"BLOCK_M": 16, "BLOCK_N": 64}, grid=_tiles_grid,
+    ),
     _split_k({"SPLIT_K": 1}, {"SPLIT_K": 4}),
     _split_k({"SPLIT_K": 2}, {"SPLIT_K": 8}),
     _matmul("f32", {"PRECISION": "ieee"}, {"PRECISION": "tf32"}, dtype=F32),

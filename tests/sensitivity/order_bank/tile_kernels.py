@@ -65,6 +65,19 @@ def outer_affine(x, y, o, rows, cols, BLOCK_M: tl.constexpr, BLOCK_N: tl.constex
 
 
 @triton.jit
+def two_products(x, y, o, rows, cols, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr):
+    # One product is a whole row's: how many elements of the row a thread has decides which of the two is rounded.
+    row = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    col = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    inside = (row[:, None] < rows) & (col[None, :] < cols)
+    first = tl.load(x + row * cols, mask=row < rows, other=0.0)
+    shared = first * tl.load(x + row * cols + 1, mask=row < rows, other=0.0)
+    a = tl.load(x + row[:, None] * cols + col[None, :], mask=inside, other=0.0)
+    own = a * tl.load(y + col, mask=col < cols, other=0.0)[None, :]
+    tl.store(o + row[:, None] * cols + col[None, :], shared[:, None] + own, mask=inside)
+
+
+@triton.jit
 def matmul(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
     PRECISION: tl.constexpr = "tf32", GROUP: tl.constexpr = 1, ROW_FIRST: tl.constexpr = True,
