@@ -88,7 +88,7 @@ def test_words_at_places_are_those_in_sequence(places: list[int], lane: int) -> 
 
 
 GOLDEN = {
-    "cancelling": "584e45da11f734ee",
+    "cancelling": "5034d8ff454838a6",
     "mixed": "44cc2a43dd98155a",
     "extremes": "2ea7623901e1a303",
     "exponents": "73f761d85e76bbf4",
@@ -168,13 +168,15 @@ def test_values_are_finite_and_differ_from_normal_ones(profile: str, dtype: str)
     assert row_major_bytes(tensor) != row_major_bytes(plain.normal((16, 40), dtype=dtype))
 
 
+@pytest.mark.parametrize("shape", [(32, 128), (33, 131), (1, 77)])
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
-def test_cancelling_sums_are_next_to_nothing(dtype: str) -> None:
-    """The sum is a small part of what was added; so is a product with a later tensor."""
+def test_cancelling_sums_are_next_to_nothing(dtype: str, shape: tuple[int, int]) -> None:
+    """The sum is a small part of what was added, of an odd number too; so is a product with a later tensor."""
     seeded = make("cancelling")
-    x, y = exact(seeded.normal((32, 128), dtype=dtype)), exact(seeded.normal((128,), dtype=dtype))
-    for axis in (0, 1):
-        assert float((x.sum(axis).abs() / x.abs().sum(axis)).max()) < 1e-2
+    x, y = exact(seeded.normal(shape, dtype=dtype)), exact(seeded.normal(shape[1:], dtype=dtype))
+    for axis in (0, 1) if shape[0] > 1 else (1,):
+        # What an odd number leaves over is small, and a row of such elements cancels but for one.
+        assert float((x.sum(axis).abs() / x.abs().sum(axis)).max()) < 1.1 / (shape[axis] - 1)
     assert float(((x @ y).abs() / (x.abs() @ y.abs())).max()) < 1e-2
 
 

@@ -4,6 +4,7 @@ All of it is integer arithmetic on ordinals of values, so that every device make
 """
 
 from collections.abc import Callable
+from functools import partial
 from math import prod
 
 import torch
@@ -117,12 +118,14 @@ class _Within:
         Of the first tensor, that is. The halves of further ones are the same instead, so that products with the first
         one cancel as well.
         """
-        base, odd = self._folded(at)
+        base, odd, alone = self._folded(at)
         found = self._moderate(base)
         if not self._first:
             return found
-        large = torch.where(found < 0, ~found, found) >= self._lowest(self._moderate_exponent, _OCTAVES - _KEPT_OCTAVES)
-        return torch.where(odd & large, self._values.mirrored(found), found)
+        negative, lowest = found < 0, partial(self._lowest, self._moderate_exponent)
+        large = torch.where(negative, ~found, found) >= lowest(_OCTAVES - _KEPT_OCTAVES)
+        halves = torch.where(odd & large, self._values.mirrored(found), found)
+        return torch.where(alone, self._fitted(torch.full_like(at, lowest(_OCTAVES)), negative ^ odd), halves)
 
     def constant(self, at: torch.Tensor) -> torch.Tensor:
         """One large value with a long mantissa: narrow accumulators overflow, variances vanish, maxima tie."""
@@ -234,20 +237,23 @@ class _Within:
         high = streams.words_at(self._key, 0, at).to(torch.int64).bitwise_left_shift_(32)
         return high.bitwise_xor_(streams.words_at(self._key, 1, at)).bitwise_and_(_63_BITS)
 
-    def _folded(self, at: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def _folded(self, at: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the place in the first half of each axis that a place repeats, and whether they are odd halves apart.
 
-        What is left over of an odd number of elements repeats nothing.
+        Last, whether a place is what an odd number of elements leaves over, which repeats nothing.
         """
         rest, base, step = at, torch.zeros_like(at), 1
         odd = torch.zeros_like(at, dtype=torch.bool)
+        alone = odd
         for axis in reversed(self._shape):
             size = max(axis, 1)
             half, index = size // 2, rest % size
             second = (index >= half) & (index < 2 * half)
             base += torch.where(second, index - half, index) * step
             rest, step, odd = rest // size, step * size, odd ^ second
-        return base, odd
+            if half:
+                alone = alone | (index == 2 * half)
+        return base, odd, alone
 
 
 def _signed_64(value: int) -> int:
