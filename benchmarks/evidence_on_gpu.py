@@ -1,6 +1,6 @@
 """Print what is known of candidates by their programs on this GPU, and check that it is true.
 
-    python benchmarks/evidence_on_gpu.py [--check] [--traps] [--only NAME ...] [FILE ...]
+    python benchmarks/evidence_on_gpu.py [--check] [--traps] [--only NAME ...] [--cases N] [--farm] [FILE ...]
 
 For each spec of the files (default: `kernels/qual_*.py`), over its cases and the first input set: how many candidates
 launch the fixed launch's program or an earlier candidate's and so are not run, why the others are, and dead axes.
@@ -20,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from tabulate import tabulate
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -37,6 +37,7 @@ from pytest_kernelqual.model.messages import (  # noqa: E402
     Opened,
     ReadEnvironment,
     SpecInfo,
+    Survey,
     Tried,
     Try,
 )
@@ -92,6 +93,9 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="run what is called identical all the same")
     parser.add_argument("--traps", action="store_true", help="the suite of traps, held against what it expects")
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="specs of these names alone")
+    parser.add_argument("--cases", type=int, metavar="N", help="the first N cases of each spec")
+    parser.add_argument("--minutes", type=float, default=9.0, help="no spec is begun later (default: 9)")
+    parser.add_argument("--farm", action="store_true", help="compile in parallel before anything is looked at")
     options = parser.parse_args()
     files = sorted(TRAPS.glob("qual_*.py")) if options.traps else options.files
     files = files or sorted((ROOT / "kernels").glob("qual_*.py"))
@@ -105,6 +109,8 @@ def main() -> int:
         return 1
     here = read.environment
     print(f"{here.device.name}, torch {here.torch}, triton {here.triton}, python {here.python}\n")
+    until = time.monotonic() + 60 * options.minutes
+    not_begun: list[str] = []
     rows: list[list[Any]] = []
     wrong: list[str] = []
     for path in files:
@@ -113,8 +119,13 @@ def main() -> int:
             wrong.append(f"{path}: {told.problem if isinstance(told, Described) else told}")
             continue
         suite = importlib.import_module(path.stem) if options.traps else None
-        for spec in told.specs:
-            if not options.only or spec.name in options.only:
+        for declared in told.specs:
+            spec = structs.replace(declared, cases=declared.cases[: options.cases])
+            if time.monotonic() > until:
+                not_begun.append(spec.name)
+            elif not options.only or spec.name in options.only:
+                if options.farm:
+                    bench.ask(Survey(path=str(path.resolve()), cases=[(spec.name, case.id) for case in spec.cases]))
                 foreseen = suite is not None and spec.name not in getattr(suite, "UNFORESEEN", ())
                 expected = suite.EXPECTED[spec.name] if foreseen else None
                 seen = _seen(bench, str(path.resolve()), spec, expected, check=options.check)
@@ -123,6 +134,8 @@ def main() -> int:
                 print(*rows[-1], flush=True)
     bench.close()
     print(f"\n{_table(rows, check=options.check)}\n")
+    if not_begun:
+        print(f"not begun for want of time: {', '.join(not_begun)}")
     print("\n".join([f"{len(wrong)} not as they must be", *wrong]))
     return 1 if wrong or not rows else 0
 

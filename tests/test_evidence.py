@@ -1,6 +1,7 @@
 """Grades of evidence: what a run on a device tells of them, and the laws that grading keeps."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -157,6 +158,24 @@ def test_counts_of_evidence_agree_everywhere(ran: Ran) -> None:
     values = {one.name: one.value for one in properties}
     nodeid = "qual_traps.py::stages::test_candidates[n1000]"
     assert values[f"kernelqual.candidate {nodeid} num_warps=4,num_stages=1"] == "qualified;identical_binary;"
+
+
+def test_check_for_gpus(tmp_path: Path) -> None:
+    """What `benchmarks/evidence_on_gpu.py` finds wrong: this device has no memory of its own, as a GPU has."""
+    script = TESTS.parent / "benchmarks" / "evidence_on_gpu.py"
+    run = (
+        f"import runpy, pretended_run as p; p.pytest_configure(); runpy.run_path({str(script)!r}, run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", run, "--traps", "--check", "--only", "stages", "listed"],
+        env={**os.environ, "PYTHONPATH": str(TESTS), "TRITON_CACHE_DIR": str(tmp_path)},
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    *_, heading, _, _, _, last = done.stdout.splitlines()
+    assert (done.returncode, heading) == (1, "4 not as they must be"), done.stdout + done.stderr
+    assert last.startswith("listed[n1000] num_stages=2,num_warps=4: identical_binary and not identical_bytes")
 
 
 # What is looked at, and what becomes of a look that goes wrong.
