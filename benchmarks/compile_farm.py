@@ -9,6 +9,7 @@ On a device (--device cuda) every candidate is launched afterwards, and what Tri
 
 import argparse
 import os
+import resource
 import shutil
 import sys
 import tempfile
@@ -33,6 +34,8 @@ class Measured(NamedTuple):
     """One pass over all files."""
 
     took_s: float
+    cpu_s: float
+    """Processor time of the device process and of all that it started, its start included."""
     totals: Totals
     specs: dict[str, list[SpecInfo]]
 
@@ -44,12 +47,20 @@ def measure(settings: Settings, files: list[str]) -> Measured:
     try:
         device.hello()
         specs = {path: describe(device, path) for path in files}
-        began = time.monotonic()
+        began, began_cpu_s = time.monotonic(), children_cpu_s()
         for path, found in specs.items():
             farm.prepare([CaseName(path, spec.name, case.id) for spec in found for case in spec.cases], silent)
-        return Measured(time.monotonic() - began, farm.totals, specs)
+        took_s = time.monotonic() - began
+        device.close()
+        return Measured(took_s, children_cpu_s() - began_cpu_s, farm.totals, specs)
     finally:
         device.close()
+
+
+def children_cpu_s() -> float:
+    """Return the processor time of child processes that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def describe(device: DeviceProcess, path: str) -> list[SpecInfo]:
@@ -101,8 +112,9 @@ def compiled_objects(cache: Path) -> int:
 def told(name: str, measured: Measured) -> str:
     """Return a line about one pass."""
     totals = measured.totals
+    took = f"{measured.took_s:8.1f} s ({measured.cpu_s:.1f} s of processor time)"
     return (
-        f"  {name:<22}{measured.took_s:8.1f} s   {totals.launches} launches, {totals.compiled} compiled, "
+        f"  {name:<22}{took}   {totals.launches} launches, {totals.compiled} compiled, "
         f"{totals.cached} cached, {totals.failed} failed, {totals.not_surveyed} not surveyed"
     )
 
