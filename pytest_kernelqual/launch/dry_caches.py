@@ -2,9 +2,23 @@
 
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
+from triton.backends.compiler import GPUTarget
 from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
+
+# By jit function and target: to make a binder takes longer than all the rest of a dry launch.
+_binders: WeakKeyDictionary[JITFunction, dict[GPUTarget, Any]] = WeakKeyDictionary()
+
+
+def _made(jit: JITFunction, target: GPUTarget) -> Any:
+    """Return caches for the active driver, whose target is given."""
+    of_jit = _binders.setdefault(jit, {})
+    if target not in of_jit:
+        of_jit[target] = jit.create_binder()
+    _, keys, *rest = of_jit[target]
+    return {}, keys, *rest
 
 
 class _NeverFull(dict[Any, Any]):
@@ -38,7 +52,7 @@ class DryCaches(dict[int, Any]):
         """Return what Triton keeps for a device."""
         target = driver.active.get_current_target()
         own = self.own.get(device)  # as it is: looking it up would fill it
-        kernels, keys, target, backend, binder = own if own and own[2] == target else self.jit.create_binder()
+        kernels, keys, target, backend, binder = own if own and own[2] == target else _made(self.jit, target)
 
         def binding(*args: Any, **keywords: Any) -> Any:
             made = binder(*args, **keywords)

@@ -332,7 +332,9 @@ def _zeros(shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype, *, 
     """Return memory that costs nothing until somebody writes it."""
     del name
     reach = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) if 0 not in shape else 0
-    return torch.zeros(reach, dtype=dtype).as_strided(tuple(shape), tuple(strides))
+    # Values of floats decide nothing on a host, and what has just been mapped is zero anyway.
+    make = torch.empty if dtype.is_floating_point else torch.zeros
+    return make(reach, dtype=dtype).as_strided(tuple(shape), tuple(strides))
 
 
 def _never() -> None:
