@@ -263,16 +263,18 @@ class CaseSession:
 
     def _attempt(self, info: CandidateInfo, input_set: InputSet) -> Tried:
         """Try a candidate on the open input set; one that faulted stays a fault, whatever further attempts give."""
-        patient_until = time.monotonic() + self._limits.run_s
+        began = time.monotonic()
         first = last = self._try(info, look=self._worth_a_look(info))
         if first.outcome in ("fault", "timeout") and first.phase == "inputs" and self._open(input_set):
             first = last = self._try(info)  # it was looked at, and not run: of the candidate nothing is known by that
         outcomes = [first.outcome]
+        # What takes as long to fault as a launch may take at most is not waited for again.
+        patient = time.monotonic() - began < self._limits.run_s
         while (
-            "fault" in outcomes
+            patient
+            and "fault" in outcomes
             and last.outcome != "timeout"
             and len(outcomes) < _MOST_ATTEMPTS
-            and time.monotonic() < patient_until
             and self._open(input_set)
             and (last := self._try(info)).outcome != "not_run"
         ):
