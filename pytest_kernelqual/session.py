@@ -10,7 +10,16 @@ from pytest_kernelqual.errors import DeviceProcessError, KernelqualError
 from pytest_kernelqual.judge.dead_axes import Launched, dead_axes
 from pytest_kernelqual.judge.evidence import held_to
 from pytest_kernelqual.judge.reference import disowned, judge_rejected, worst_deviations
-from pytest_kernelqual.judge.verdict import FINAL, REFUSALS, Attempt, case_failures, combine, worth_trying
+from pytest_kernelqual.judge.verdict import (
+    ALWAYS_FAIL,
+    FINAL,
+    REFUSALS,
+    UNRELIABLE,
+    Attempt,
+    case_failures,
+    combine,
+    worth_trying,
+)
 from pytest_kernelqual.model.messages import (
     CandidateInfo,
     CaseInfo,
@@ -217,6 +226,10 @@ class CaseSession:
             return True
         self._held = None
         opened = self._ask_open(input_set, ask_oracle=input_set not in self._opened)
+        if opened.outcome in UNRELIABLE and self._spoilt:
+            self._device.close()
+            self._lost()
+            opened = self._ask_open(input_set, ask_oracle=input_set not in self._opened)
         before = self._opened.setdefault(input_set, opened)
         if opened.set_aside:
             return False
@@ -231,6 +244,11 @@ class CaseSession:
         if before is opened or self._broken is not None:
             self._listener.fixed(self._fixed())
         return self._broken is None
+
+    @property
+    def _spoilt(self) -> bool:
+        """Tell whether a candidate failed, which may have left behind what no launch after it can put back."""
+        return any(one.tried.outcome in ALWAYS_FAIL for attempts in self._attempts.values() for one in attempts)
 
     def _ask_open(self, input_set: InputSet, *, ask_oracle: bool) -> Opened:
         known = self._compile_failure(None)

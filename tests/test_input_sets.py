@@ -124,6 +124,24 @@ SPECS = """
         return lambda config: x + 1.0
 
 
+    kept = {}  # what no launch can put back
+
+
+    @spec(profiles=("ties",))
+    def leaves(case, seeded):
+        x = seeded.normal((case.n,), name="x")
+
+        def launch(config):
+            y = torch.empty_like(x)
+            if not kept:
+                y.copy_(x)
+            if config and config["A"] == 2:
+                kept["from"] = "a candidate"
+            return y
+
+        return launch
+
+
     @spec(profiles=("none",))
     def quiet(case, seeded):
         x = seeded.normal((case.n,), name="x")
@@ -157,7 +175,7 @@ def test_every_file_of_the_run_agrees() -> None:
     """JSON, JUnit, summary and exit code; only what fails by its fixed launch or a candidate fails."""
     assert_agree(ended())
     failing = {kernel.kernel for kernel in ended().document.kernels if not kernel.cases[0].passed}
-    assert failing == {"shaky", "unwritten", "chancy", "wrong"}
+    assert failing == {"shaky", "unwritten", "chancy", "wrong", "leaves"}
 
 
 def test_a_profile_that_the_fixed_launch_cannot_take_is_put_aside() -> None:
@@ -221,6 +239,16 @@ def test_the_run_names_profiles_and_a_spec_has_the_last_word() -> None:
     assert environment is not None
     assert environment.profiles == ["extremes", "ties", "denormals"]
     assert "profiles: one more input set each of extremes, ties, denormals" in ended().text
+
+
+def test_what_a_candidate_leaves_behind_does_not_reach_the_next_input_set() -> None:
+    """The fixed launch is asked again in a new process, and the candidate's outcome stands."""
+    case = case_of("leaves")
+    assert (case.fixed.outcome, case.restarts) == ("qualified", 1)
+    assert [(record.outcome, record.seeds) for record in case.candidates] == [
+        ("qualified", 2),
+        ("nondeterministic", 1),
+    ]
 
 
 # --- declarations -----------------------------------------------------------------------------------------------------

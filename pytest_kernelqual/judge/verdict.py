@@ -35,6 +35,9 @@ _SEVERITY: tuple[Outcome, ...] = (
     "qualified",
 )
 
+# A fixed launch may owe one of these to what a candidate before it left behind.
+UNRELIABLE: frozenset[Outcome] = frozenset({"nondeterministic", "incomplete_write", "out_of_bounds_write"})
+
 # By one of these a fixed launch refuses an input set: it raises, or cannot be launched.
 REFUSALS: frozenset[Outcome] = frozenset(
     {"launch_error", "out_of_resources", "compile_error", "unsupported", "not_run"}
