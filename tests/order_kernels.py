@@ -189,3 +189,11 @@ def spread(x, y, i, n, BLOCK: tl.constexpr):
     for row in range(tl.program_id(0), n, tl.num_programs(0)):
         total += tl.load(x + row)
     tl.store(y + tl.program_id(0), total)
+
+
+@triton.jit
+def spread_by_steps(x, y, i, n, BLOCK: tl.constexpr):
+    total = 0.0
+    for step in range(n):
+        total += tl.load(x + step * tl.num_programs(0) + tl.program_id(0))
+    tl.store(y + tl.program_id(0), total)

@@ -162,7 +162,11 @@ class TestGrid:
 
     def test_grid_counts_only_then(self, kernels: ModuleType) -> None:
         """Other kernels may have the grid that their block size asks for."""
-        for kernel, expected in ((kernels.spread, "differs"), (kernels.doubled, "equal")):
+        for kernel, expected in (
+            (kernels.spread, "differs"),
+            (kernels.spread_by_steps, "differs"),
+            (kernels.doubled, "equal"),
+        ):
             launches = [OrderedLaunch("kernel", order(kernel), grid) for grid in ((4,), (8,), (4, 2))]
             assert compare_orders(launches[:1], launches[:1]).verdict == "equal"
             assert compare_orders(launches[:1], launches[1:2]).verdict == expected

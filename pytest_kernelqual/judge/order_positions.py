@@ -46,6 +46,22 @@ class Positions:
             )
         )
 
+    def grid_axes(self, value: Value) -> set[int]:
+        """Return the axes of the grid of which the value depends on the number of programs."""
+        found: set[int] = set()
+        seen: set[Value] = set()
+        pending = [value]
+        while pending:
+            item = pending.pop()
+            if item in seen:
+                continue
+            seen.add(item)
+            operation = item.operation
+            if operation is not None and operation.name == "tt.get_num_programs":
+                found.add("xyz".index(operation.text.strip()))
+            pending += _made_from(item)
+        return found
+
     def carried(self, value: Value, loop: Operation) -> bool:
         """Tell whether a value inside a loop depends on data that the loop carries."""
         seen: set[Value] = set()
@@ -114,3 +130,14 @@ class Positions:
             return any(self.vary(bound, scope.over({})) for bound in loop.operands[:3])
         ends = loop.operands[2 + value.index], loop.regions[0][0].operations[-1].operands[value.index - 1]
         return any(self.vary(item, scope) for item in ends)
+
+
+def _made_from(value: Value) -> list[Value]:
+    operation = value.operation
+    if operation is None:
+        loop = value.block.parent if value.block is not None else None
+        if loop is None or loop.name != "scf.for":
+            return []
+        return loop.operands[:3] if value.index == 0 else _made_from(loop.results[value.index - 1])
+    ends = [region[-1].operations[-1].operands[value.index] for region in operation.regions]
+    return [*operation.operands, *ends]

@@ -90,6 +90,8 @@ class Slices:
         operation = value.operation
         position = not scope.strict and self.positions.only(value) and not self.positions.constant(value)
         if position and not self.positions.vary(value, scope):
+            if scope.axes or scope.loops:  # which elements are combined may follow it
+                self.grid_axes |= self.positions.grid_axes(value)
             return POSITION
         if operation is None:
             return self._argument(value, scope)
