@@ -105,6 +105,7 @@ class Farmed(NamedTuple):
         """Give each project its own cache and logs."""
         return {
             "TRITON_CACHE_DIR": str(self.folder / "cache"),
+            "TMPDIR": str(self.folder / "tmp"),  # what other runs on this machine say of the same code is no part of it
             "COMPILED": str(self.folder / "compiled.log"),
             "DEVICES": str(self.folder / "devices.log"),
         }
@@ -137,7 +138,7 @@ class Farmed(NamedTuple):
 
 def project(folder: Path, candidates: str = FINE, *, options: str = "", launch: str = "scale(x)") -> Farmed:
     """Write a project of one spec file."""
-    folder.mkdir(exist_ok=True)
+    (folder / "tmp").mkdir(parents=True, exist_ok=True)
     (folder / "ops.py").write_text(OPS)
     (folder / "qual_scale.py").write_text(SPEC.format(candidates=candidates, options=options, launch=launch))
     (folder / "pytest.ini").write_text("[pytest]\nkernelqual_paths = .\n")
