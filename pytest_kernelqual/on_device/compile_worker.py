@@ -88,7 +88,7 @@ class CompileWorker:
     def give(self, number: int, limit_s: float) -> None:
         """Have a job compiled."""
         self.job, self._limit_s = number, limit_s
-        self._began, self._began_cpu_s = time.monotonic(), _cpu_s(self._family())
+        self._began, self._began_cpu_s = time.monotonic(), _cpu_s([self.pid])  # idle, it has no children
         self._look_s = _FIRST_LOOK_S
         self._log.truncate(0)
         with contextlib.suppress(BrokenPipeError):  # then its end is seen at the other pipe
@@ -245,10 +245,10 @@ def _limit_memory(memory_bytes: int) -> None:
     """Limit what this process and the compilers that it starts may take beyond what it has by now."""
     has = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     for kind, name in ((resource.RLIMIT_DATA, "VmData"), (resource.RLIMIT_AS, "VmSize")):
-        now_bytes = int(has[name].split()[0]) * 1024
-        _, most = resource.getrlimit(kind)
-        with contextlib.suppress(ValueError, OSError):  # a limit of the machine's own is lower
-            resource.setrlimit(kind, (now_bytes + memory_bytes, most))
+        # A limit of the machine's own may be lower, and not every kernel tells everything.
+        with contextlib.suppress(KeyError, ValueError, OSError):
+            now_bytes = int(has[name].split()[0]) * 1024
+            resource.setrlimit(kind, (now_bytes + memory_bytes, resource.getrlimit(kind)[1]))
 
 
 def _close_all_but(*kept: int) -> None:
