@@ -6,24 +6,25 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from shutil import get_terminal_size
 
-from pytest_kernelqual.commands import check
+from pytest_kernelqual.commands import check, merge
 from pytest_kernelqual.commands.exit_status import FAILING, OK, UNUSABLE
+from pytest_kernelqual.commands.showing import shown
 from pytest_kernelqual.errors import KernelqualError
 from pytest_kernelqual.files import strict_json
 from pytest_kernelqual.model.record import Document
 from pytest_kernelqual.report import document, journal, schema
 from pytest_kernelqual.report.drift import compare
 from pytest_kernelqual.report.drift_text import comparison_text
-from pytest_kernelqual.report.text import summary
 
 REPORT_FILE = "qualified-configurations.json"
 
 _EPILOG = f"""exit status:
-  {OK}  done; a report that was shown has no failure, compared reports agree (resources may differ), nothing was found
-  {FAILING}  the report that was shown has a failure, or no case at all; compared reports differ; check found something
-  {UNUSABLE}  wrong usage, or a file that cannot be read or written
+  {OK}  done; a report that was shown or merged has no failure, compared reports agree (resources may differ),
+     check found nothing
+  {FAILING}  the report that was shown or merged has a failure, or no case at all; compared reports differ;
+     check found something
+  {UNUSABLE}  wrong usage, a file that cannot be read or written, or shards that are not those of one run
 """
 
 
@@ -66,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     toolchains.add_argument("second", metavar="B", help="the one of the other run")
     toolchains.add_argument("--format", choices=("text", "json"), default="text", help="what to print (default: text)")
 
+    merge.add(commands)
     check.add(commands)
     commands.add_parser("schema", help=f"print the JSON Schema of {REPORT_FILE}")
     return parser
@@ -79,31 +81,27 @@ def _run(options: argparse.Namespace) -> tuple[str, int]:
     if options.command == "schema":
         return schema.render(), OK
     if options.command == "summary":
-        return _shown(document.read(options.file))
+        return shown(document.read(options.file))
     if options.command == "compare-toolchains":
         return _compared(document.read(options.first), document.read(options.second), options.format)
     output = Path(options.journal, REPORT_FILE) if options.output is None else options.output
     recovered = _recovered(options.journal)
     document.write(output, document.encode(recovered))
-    text, status = _shown(recovered)
+    text, status = shown(recovered)
     return f"{text}\nreport written to {ascii(os.fspath(output))[1:-1]}\n", status
 
 
 def _recovered(folder: str) -> Document:
-    kernels, environment, nodeids, reasons = journal.recover(folder)
+    plan = journal.read_plan(folder)
+    kernels, environment, nodeids, reasons = journal.recover(folder, plan=plan)
     reasons = reasons or ["recovered from a journal: the run may have ended before its report was written"]
-    return document.build(kernels, environment, nodeids, reasons)
+    return document.build(kernels, environment, nodeids, reasons, plan)
 
 
 def _compared(first: Document, second: Document, form: str) -> tuple[str, int]:
     found = compare(first, second)
     text = f"{comparison_text(found)}\n" if form == "text" else strict_json.dump(found, indent=True).decode("ascii")
     return text, FAILING if found.differs else OK
-
-
-def _shown(report: Document) -> tuple[str, int]:
-    text = summary(report, width=get_terminal_size((100, 24)).columns)
-    return text + "\n", FAILING if document.failing(report) else OK
 
 
 def _print(text: str) -> None:

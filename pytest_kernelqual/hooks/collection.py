@@ -92,7 +92,7 @@ class Collection:
         self._run = run
         self._patterns: list[str] = config.getini("kernelqual_files")
         self._names: dict[str, Path] = {}
-        self._nodeids: list[str] = []
+        self._declared: list[pytest.Item] = []
 
     def pytest_pycollect_makemodule(self, module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
         """Collect spec files our own way."""
@@ -174,19 +174,19 @@ class Collection:
             if config.pluginmanager.hasplugin("rerunfailures"):
                 # In front of a marker of the test's own.
                 item.add_marker(pytest.mark.flaky(reruns=0), append=False)
-        self._nodeids = [item.nodeid for item in ours]
+        self._declared = ours
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Write down what is to be run, in declared order."""
         if self._config.option.collectonly or controls_workers(self._config):
             return
-        because = narrowed_by(
+        narrowed = narrowed_by(
             self._config,
             default_paths=self._run.default_paths,
             selected=len(session.items),
-            declared=len(self._nodeids),
+            declared=len(self._declared),
         )
-        self._run.plan = make_plan(session.items, self._nodeids, because)
+        self._run.plan = make_plan(session.items, self._declared, narrowed)
         self._run.journal.plan(self._run.plan)
 
     def pytest_report_collectionfinish(self, items: list[pytest.Item]) -> str | None:

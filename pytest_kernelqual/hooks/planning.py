@@ -1,18 +1,19 @@
 """The plan of a run in declared order, and what narrows it."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
 
 import pytest
 
 from pytest_kernelqual.hooks.run import TARGET, Target
+from pytest_kernelqual.model.record import DeclaredItem
 from pytest_kernelqual.report.plan import Plan, PlannedCase, PlannedKernel, PlannedRow
 
 # Why a hand-written test cannot have its case.
 PROBLEM = pytest.StashKey[str]()
 
 
-def make_plan(items: Iterable[pytest.Item], nodeids: Sequence[str], because: list[str]) -> Plan:
-    """Return the plan of the selected items; `nodeids` are those before selection.
+def make_plan(items: Collection[pytest.Item], declared: Sequence[pytest.Item], narrowed: dict[str, str]) -> Plan:
+    """Return the plan of the selected items; `declared` are those before selection.
 
     Other plugins may shuffle items, so that order is made anew: by file, then as declared.
     """
@@ -37,7 +38,19 @@ def make_plan(items: Iterable[pytest.Item], nodeids: Sequence[str], because: lis
             kernel.rows.append(PlannedRow(nodeid=item.nodeid, device=target.row.device, key=target.row.key))
         elif target is not None and target.case is not None:
             kernel.cases.append(_planned_case(item, target))
-    return Plan(kernels=list(kernels.values()), nodeids=list(nodeids), incomplete_because=because)
+    selected = {item.nodeid for item in items}
+    return Plan(
+        kernels=list(kernels.values()),
+        nodeids=[item.nodeid for item in declared],
+        incomplete_because=list(narrowed.values()),
+        items=[_declared_item(item, selected) for item in sorted(declared, key=_declared_order)],
+        narrowed=narrowed,
+    )
+
+
+def _declared_item(item: pytest.Item, selected: Collection[str]) -> DeclaredItem:
+    _, position, kernel, place, nodeid = _declared_order(item)
+    return DeclaredItem(nodeid=nodeid, kernel=kernel, place=(position, place), selected=nodeid in selected)
 
 
 def kernel_nodeid(item: pytest.Item) -> str:
@@ -49,18 +62,18 @@ def kernel_nodeid(item: pytest.Item) -> str:
     return f"{item.parent.nodeid}::{function}" if function and item.parent is not None else item.nodeid
 
 
-def narrowed_by(config: pytest.Config, *, default_paths: bool, selected: int, declared: int) -> list[str]:
+def narrowed_by(config: pytest.Config, *, default_paths: bool, selected: int, declared: int) -> dict[str, str]:
     """Say what made this run smaller than everything that is declared."""
-    reasons = []
+    reasons = {}
     if not default_paths:
         paths = " ".join(str(argument) for argument in config.args)
-        reasons.append(f"paths were given: {paths}")
+        reasons["paths"] = f"paths were given: {paths}"
     if selected < declared:
-        reasons.append(f"{declared - selected} of {declared} items were deselected")
+        reasons["deselected"] = f"{declared - selected} of {declared} items were deselected"
     if config.getoption("lf", default=False) and config.cache is not None and config.cache.get("cache/lastfailed", {}):
-        reasons.append("--lf ran only what failed last")
+        reasons["lf"] = "--lf ran only what failed last"
     if config.getoption("ignore", None) or config.getoption("ignore_glob", None):
-        reasons.append("--ignore left paths out")
+        reasons["ignore"] = "--ignore left paths out"
     return reasons
 
 
@@ -79,10 +92,9 @@ def _declared_order(item: pytest.Item) -> tuple[str, int, str, int, str]:
     target = item.stash.get(TARGET, None)
     path = item.nodeid.partition("::")[0]
     if target is None:
-        return path, 0, kernel_nodeid(item), 0, ""
+        return path, 0, kernel_nodeid(item), 0, item.nodeid
     cases = [case.id for case in target.declared.spec.cases]
     position = cases.index(target.case.id) if target.case is not None else 0
     if target.row is not None:
         position += len(cases)
-    device = target.row.device if target.row is not None else ""
-    return path, target.declared.position, kernel_nodeid(item), position, device
+    return path, target.declared.position, kernel_nodeid(item), position, item.nodeid

@@ -20,6 +20,7 @@ from pytest_kernelqual.model.record import CaseRecord, CommittedRecord, Document
 from pytest_kernelqual.report.document import build, encode, write
 from pytest_kernelqual.report.journal import read_plan, recover, unfinished_case
 from pytest_kernelqual.report.junit import PER_CASE, case_properties, suite_properties
+from pytest_kernelqual.report.plan import NOTHING_SELECTED
 from pytest_kernelqual.report.rows import refresh_summary, rows_summary
 from pytest_kernelqual.report.session_folder import SessionFolder
 from pytest_kernelqual.report.targets import targets_summary
@@ -254,7 +255,7 @@ class Results:
         # Workers report in any order; a serial run tells the same.
         kernels += sorted(self._files, key=lambda kernel: kernel.nodeid)
         if not kernels:
-            because.append("no qualification item was selected")
+            because.append(NOTHING_SELECTED)
         kernels, missed = _agreeing(kernels, self._failed)
         hidden = [] if cut_short else _hidden(kernels, self._failed)
         if hidden:
@@ -273,7 +274,7 @@ class Results:
             self._problems += undropped(self._files, self._refreshed)
         self._problems = list(dict.fromkeys(self._problems))
         reasons = list(dict.fromkeys([*because, *self._problems]))
-        document = build(kernels, environment, nodeids, reasons)
+        document = build(kernels, environment, nodeids, reasons, self._run.plan)
         self._document = document
         try:
             write(self._run.report, encode(document))

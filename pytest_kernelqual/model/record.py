@@ -335,6 +335,17 @@ class Controls(Struct, frozen=True, kw_only=True):
     """Qualified candidate and case pairs by evidence; the fixed launch's own config is not counted."""
 
 
+class DeclaredItem(Struct, frozen=True, kw_only=True):
+    """One item that the run knew of, selected or not."""
+
+    nodeid: str
+    kernel: str
+    """Node id of its kernel."""
+    place: tuple[int, int]
+    """Of its spec in the file, and of the item in its spec: items are declared by file, place and node id."""
+    selected: bool = True
+
+
 class Document(Struct, frozen=True, kw_only=True):
     """`qualified-configurations.json`."""
 
@@ -350,3 +361,7 @@ class Document(Struct, frozen=True, kw_only=True):
     """None where no device process ever answered."""
     controls: Controls
     kernels: list[KernelRecord]
+    items: list[DeclaredItem] = field(default_factory=list)
+    """What the universe is made of, in declared order; empty in reports of before there were shards."""
+    narrowed: dict[str, str] = field(default_factory=dict)
+    """Reasons for being incomplete that go away where all shards are merged: `paths`, `deselected`, `lf`, `ignore`."""

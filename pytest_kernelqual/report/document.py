@@ -21,6 +21,7 @@ from pytest_kernelqual.model.record import (
     Environment,
     KernelRecord,
 )
+from pytest_kernelqual.report.plan import Plan
 
 __all__ = ["build", "check_writable", "encode", "failing", "read", "write"]
 
@@ -32,19 +33,23 @@ def build(
     environment: Environment | None,
     nodeids: Iterable[str],
     incomplete_because: Sequence[str] = (),
+    plan: Plan | None = None,
 ) -> Document:
     """Return the document of `kernels`, which stay in the order given.
 
     `nodeids` are those of the whole run; a reason in `incomplete_because` makes the document incomplete.
+    With the plan of the run, the document can be merged with those of other shards.
     """
     return Document(
         digest=_digest(kernels),
         complete=not incomplete_because,
         incomplete_because=list(incomplete_because),
-        universe=_sha256(json.dumps(sorted(set(nodeids)))),
+        universe=_universe(nodeids),
         environment=environment,
         controls=_controls(kernels),
         kernels=list(kernels),
+        items=plan.items if plan is not None else [],
+        narrowed=plan.narrowed if plan is not None else {},
     )
 
 
@@ -110,7 +115,13 @@ def read(path: PathText) -> Document:
         raise DocumentError(
             f"{source}: digest is {document.digest!r}, its records give {found!r}: edited or damaged; run again"
         )
+    if document.items and document.universe != _universe(item.nodeid for item in document.items):
+        raise DocumentError(f"{source}: universe is not that of its items: edited or damaged; run again")
     return document
+
+
+def _universe(nodeids: Iterable[str]) -> str:
+    return _sha256(json.dumps(sorted(set(nodeids))))
 
 
 def _digest(kernels: Iterable[KernelRecord]) -> str:

@@ -5,9 +5,11 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from pytest_kernelqual.model.config import Scalar
-from pytest_kernelqual.model.record import Environment
+from pytest_kernelqual.model.record import DeclaredItem, Environment
 
 PLAN_SCHEMA = "kernelqual/plan/1"
+NOTHING_SELECTED = "no qualification item was selected"
+"""Why a run without kernels is incomplete."""
 
 
 class PlannedCase(Struct, frozen=True, kw_only=True):
@@ -51,4 +53,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     """Every item of the run."""
     incomplete_because: list[str] = field(default_factory=list)
     """What narrowed the run from its start, for example `-k`."""
+    items: list[DeclaredItem] = field(default_factory=list)
+    """Those of `nodeids`, in declared order."""
+    narrowed: dict[str, str] = field(default_factory=dict)
+    """What made the run a part of a whole."""
     environment: Environment | None = None

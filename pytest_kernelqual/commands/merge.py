@@ -1,0 +1,86 @@
+"""`kernelqual merge`: one report, and one JUnit file, of the shards of a run."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from pytest_kernelqual.commands.showing import shown
+from pytest_kernelqual.errors import DocumentError
+from pytest_kernelqual.files import atomic
+from pytest_kernelqual.report import document
+from pytest_kernelqual.report.junit_merging import merge_junit
+from pytest_kernelqual.report.merging import Shard, merge
+
+
+def add(commands: "argparse._SubParsersAction[Any]") -> None:
+    """Declare the command."""
+    parser = commands.add_parser(
+        "merge",
+        help="merge the reports of the shards of a run into one, and show it",
+        description="Merge the reports of all shards of a run into that of the whole run. "
+        "Shards that contradict each other, are doubled or are missing are an error that names them.",
+        epilog="exit status: 0 merged, 1 merged and the report has a failure or no case, "
+        "2 the shards are not those of one run, or a file cannot be read or written (nothing is written)",
+    )
+    parser.add_argument(
+        "files", metavar="SHARD", nargs="+", help="a qualified-configurations.json, or a JUnit file (*.xml)"
+    )
+    parser.add_argument("--json", metavar="OUT", required=True, help="where to write the merged report")
+    parser.add_argument("--junitxml", metavar="OUT", help="where to write the merged JUnit file")
+    parser.add_argument(
+        "--declared",
+        metavar="FILE",
+        help="the output of `pytest --kernelqual --collect-only -q`: what is declared; needed where all shards "
+        "were given paths, none of which tells what else there is",
+    )
+    parser.set_defaults(run=_run)
+
+
+def _run(options: argparse.Namespace) -> tuple[str, int]:
+    xml_files = [name for name in options.files if name.endswith(".xml")]
+    if bool(xml_files) != bool(options.junitxml):
+        raise DocumentError("JUnit files are merged where they are given (*.xml) and --junitxml says where to")
+    if options.junitxml == options.json:
+        raise DocumentError(f"--json and --junitxml are both {options.json!r}; give each its own file")
+    shards, problems = [], []
+    for name in options.files:
+        if name not in xml_files:
+            try:
+                shards.append(Shard(_named(name), document.read(name)))
+            except DocumentError as error:
+                problems.append(str(error))
+    if problems:
+        raise DocumentError("\n".join(problems))
+    merged = merge(shards, _declared(options.declared) if options.declared is not None else None)
+    outputs = {options.json: document.encode(merged)}
+    if options.junitxml:
+        texts = {_named(name): _read(name) for name in xml_files}
+        outputs[options.junitxml] = merge_junit(texts, shards, merged)
+    document.check_writable(options.json)
+    for path in outputs:
+        atomic.check_writable(path)
+    for path, data in outputs.items():
+        atomic.write(path, data)
+    text, status = shown(merged)
+    return f"{text}\n{len(shards)} reports merged into {_named(options.json)}\n", status
+
+
+def _declared(path: str) -> set[str]:
+    """Return the node ids among the lines of pytest."""
+    found = {line for line in _read(path).decode("utf-8", "surrogateescape").splitlines() if "::" in line}
+    if not found:
+        raise DocumentError(f"{path!r} names no item; give the output of `pytest --kernelqual --collect-only -q`")
+    return found
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        why = (error.strerror if isinstance(error, OSError) else "") or str(error)
+        raise DocumentError(f"cannot read {path!r}: {why}; give a file that can be read") from error
+
+
+def _named(path: str) -> str:
+    return ascii(os.fspath(path))[1:-1]
