@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -32,6 +33,9 @@ B = {"gamma": spec("q", "p", "r"), "broken": {**spec(), "problem": "the declarat
 
 # What a plugin that splits a suite does: items in turn.
 SPLITTER = """
+    import os, pytest
+
+    @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(config, items):
         number, of = map(int, os.environ.get("SHARD", "0/1").split("/"))
         left_out = [item for index, item in enumerate(items) if index % of != number]
@@ -62,7 +66,7 @@ class Runs:
         """Write the suite."""
         self.folder = suite(folder / "suite", A, name="qual_a.py")
         suite(self.folder, B, name="qual_b.py")
-        (self.folder / "conftest.py").write_text(f"import os\n{SPLITTER.replace(chr(10) + '    ', chr(10))}")
+        (self.folder / "conftest.py").write_text(dedent(SPLITTER))
         # One row of a key that no case has, which the item of the file tells.
         Store(self.folder / "committed_configs").update("zeta", H200, changes(null_row({}), null_row({"cols": 64})))
         self._ended: dict[str, list[Ended]] = {}
@@ -214,6 +218,17 @@ def test_junit_files_must_be_those_of_the_shards(
     assert main(["merge", *map(str, reports), str(xml[0]), "--json", str(tmp_path / "x.json")]) == 2
     assert main(["merge", *map(str, reports), "--json", str(tmp_path / "x.json"), "--junitxml", "x.xml"]) == 2
     assert not (tmp_path / "x.json").exists()
+
+
+def test_a_splitter_that_comes_before_all_others_hides_nothing(tmp_path: Path) -> None:
+    """Even one in a folder below, which pytest asks first, leaves a run that says what it is a part of."""
+    suite(tmp_path, {}, name="qual_empty.txt")
+    suite(tmp_path / "below", A)
+    (tmp_path / "below" / "pytest.ini").unlink()
+    (tmp_path / "below" / "conftest.py").write_text(dedent(SPLITTER))
+    document = stub(tmp_path, SHARD="0/2").document
+    assert document.incomplete_because == ["2 of 5 items were deselected"]
+    assert [item.selected for item in document.items].count(False) == 2
 
 
 # Shards made of records.

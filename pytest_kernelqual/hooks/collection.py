@@ -154,9 +154,9 @@ class Collection:
         targets = [Target(declared, case) for case in declared.spec.cases]
         metafunc.parametrize("kernel_case", targets, ids=[case.id for case in declared.spec.cases], indirect=True)
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> None:
-        """Keep qualification items only, and note them before anything else narrows the run."""
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection_modifyitems(self, config: pytest.Config, items: list[pytest.Item]) -> Iterator[None]:
+        """Keep qualification items only, and note them before anything else narrows the run, be it first of all."""
         ours: list[pytest.Item] = []
         others: list[pytest.Item] = []
         for item in items:
@@ -175,6 +175,7 @@ class Collection:
                 # In front of a marker of the test's own.
                 item.add_marker(pytest.mark.flaky(reruns=0), append=False)
         self._declared = ours
+        return (yield)
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Write down what is to be run, in declared order."""
