@@ -161,7 +161,7 @@ class Executor:
             with self.observed(config) as launches:
                 dirt = pattern if leftover is None else leftover
                 with self.memory.poisoned(pattern), self._provocation.around(dirt, noise=noise) as provoked:
-                    returned = self._launch(config) if self.takes_config else self._launch()
+                    returned = self._called(config)
                 self.device.synchronize()
             if self.spec.kernel is not None:
                 launches.prove()
@@ -174,6 +174,10 @@ class Executor:
                 self._grads(),
             )
             return Run(outputs, launches.launches, changed, tuple(provoked))
+
+    def _called(self, config: Config | None) -> Any:
+        """Call the launch, with the config where it takes one."""
+        return self._launch(config) if self.takes_config else self._launch()
 
     @cached_property
     def host_values(self) -> str:
@@ -202,7 +206,7 @@ class Executor:
         look = Look(self.spec.kernel, tensors, device=self.device.torch_device, lasting=self.lasting)
         try:
             with look.kept_back(), self.observed(config) as log, self.memory.poisoned(0), look.traced():
-                returned = self._launch(config) if self.takes_config else self._launch()
+                returned = self._called(config)
             gave = [] if returned is None else list(leaves("return", returned))
             program = look.program(log, gave + self._grads())
         except UnknownProgramError:
@@ -233,7 +237,7 @@ class Executor:
                     self.observed(config),
                     nullcontext() if self.device.target else self.memory.poisoned(0),
                 ):
-                    _ = self._launch(config) if self.takes_config else self._launch()
+                    _ = self._called(config)
                     del _
                 self.device.synchronize()
                 self.inputs.drop_gradients()

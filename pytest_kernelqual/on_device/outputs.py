@@ -50,7 +50,6 @@ _SCALARS: dict[type, Callable[[Any], bytes]] = {
     torch.dtype: lambda value: str(value).encode(),
     torch.device: lambda value: str(value).encode(),
 }
-_NONE = "Python NoneType"
 
 
 def collect(
