@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from pytest_kernelqual.commands import check, merge
+from pytest_kernelqual.commands import check, merge, report
 from pytest_kernelqual.commands.exit_status import FAILING, OK, UNUSABLE
 from pytest_kernelqual.commands.showing import shown
 from pytest_kernelqual.errors import KernelqualError
@@ -67,6 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     toolchains.add_argument("second", metavar="B", help="the one of the other run")
     toolchains.add_argument("--format", choices=("text", "json"), default="text", help="what to print (default: text)")
 
+    report.add(commands)
     merge.add(commands)
     check.add(commands)
     commands.add_parser("schema", help=f"print the JSON Schema of {REPORT_FILE}")
