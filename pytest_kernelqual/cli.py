@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from pytest_kernelqual.commands import check, merge, report
+from pytest_kernelqual.commands import check, completion, explain, merge, report
+from pytest_kernelqual.commands.declaring import described
 from pytest_kernelqual.commands.exit_status import FAILING, OK, UNUSABLE
 from pytest_kernelqual.commands.showing import shown
 from pytest_kernelqual.errors import KernelqualError
@@ -30,7 +31,9 @@ _EPILOG = f"""exit status:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status: 0 done, 1 the report fails, 2 wrong usage or an unusable file."""
-    options = _parser().parse_args(arguments)
+    parser = command_parser()
+    completion.complete(parser)
+    options = parser.parse_args(arguments)
     try:
         text, status = _run(options)
     except KernelqualError as error:
@@ -41,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
-def _parser() -> argparse.ArgumentParser:
+def command_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="kernelqual",
         description="Work with the reports of `pytest --kernelqual`.",
@@ -51,17 +55,43 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"%(prog)s {version('pytest-kernelqual')}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
 
-    show = commands.add_parser("summary", help="show a JSON report as text")
+    show = commands.add_parser(
+        "summary",
+        help="show a JSON report as text",
+        **described(
+            "Show a report as the end of the run showed it.",
+            [f"kernelqual summary {REPORT_FILE}"],
+            {OK: "the report has no failure", FAILING: "it has one, or no case at all"},
+        ),
+    )
     show.add_argument("file", metavar="FILE", help=f"a {REPORT_FILE}")
 
-    recover = commands.add_parser("recover", help="turn the journal of a killed run into a report, and show it")
+    recover = commands.add_parser(
+        "recover",
+        help="turn the journal of a killed run into a report, and show it",
+        **described(
+            "Make the report of a run that was killed before it could write one.",
+            [f"kernelqual recover {REPORT_FILE}.journal"],
+            {OK: "written, and the report has no failure", FAILING: "written, and it has one, or no case at all"},
+        ),
+    )
     recover.add_argument("journal", metavar="JOURNAL", help="the journal folder of the run")
     recover.add_argument(
         "-o", "--output", metavar="FILE", help=f"where to write the report (default: JOURNAL/{REPORT_FILE})"
     )
 
     toolchains = commands.add_parser(
-        "compare-toolchains", help="tell what changed between two reports of one tree, such as under two compilers"
+        "compare-toolchains",
+        help="tell what changed between two reports of one tree, such as under two compilers",
+        **described(
+            "Tell which bytes, outcomes, evidence, arithmetic orders and resources changed between two runs of one "
+            "tree, such as before and after an upgrade of the compiler.",
+            ["kernelqual compare-toolchains before.json after.json"],
+            {
+                OK: "they agree; toolchain and resources may differ",
+                FAILING: "bytes, outcomes, evidence or order changed, cannot be compared, or are in one report alone",
+            },
+        ),
     )
     toolchains.add_argument("first", metavar="A", help=f"the {REPORT_FILE} of one run")
     toolchains.add_argument("second", metavar="B", help="the one of the other run")
@@ -70,7 +100,13 @@ def _parser() -> argparse.ArgumentParser:
     report.add(commands)
     merge.add(commands)
     check.add(commands)
-    commands.add_parser("schema", help=f"print the JSON Schema of {REPORT_FILE}")
+    explain.add(commands)
+    completion.add(commands)
+    commands.add_parser(
+        "schema",
+        help=f"print the JSON Schema of {REPORT_FILE}",
+        **described(f"Print the JSON Schema of {REPORT_FILE}.", ["kernelqual schema > schema.json"], {OK: "printed"}),
+    )
     return parser
 
 

@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from pytest_kernelqual.commands.exit_status import FAILING, OK
+from pytest_kernelqual.commands.declaring import described
+from pytest_kernelqual.commands.exit_status import FAILING, OK, UNUSABLE
 from pytest_kernelqual.committed.checking import check
 from pytest_kernelqual.report.phrases import counted
 
@@ -16,10 +17,13 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
     parser = commands.add_parser(
         "check",
         help="check the files of committed configs",
-        description="Check every file of committed configs: readable, canonical form, schema, duplicates, "
-        "names of files and folders against what is in them, files that nothing reads. "
-        "Whether the code still declares what they hold, `pytest --kernelqual` tells.",
-        epilog="exit status: 0 no findings, 1 findings (one line each), 2 the folder cannot be read",
+        **described(
+            "Check every file of committed configs: readable, canonical form, schema, duplicates, "
+            "names of files and folders against what is in them, files that nothing reads. "
+            "Whether the code still declares what they hold, `pytest --kernelqual` tells.",
+            ["kernelqual check committed_configs"],
+            {OK: "no findings", FAILING: "findings, one line each", UNUSABLE: "the folder cannot be read"},
+        ),
     )
     parser.add_argument("folder", metavar="FOLDER", nargs="?", default=FOLDER, help=f"default: {FOLDER}")
     parser.set_defaults(run=_run)

@@ -5,6 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from pytest_kernelqual.commands.declaring import described
+from pytest_kernelqual.commands.exit_status import FAILING, OK, UNUSABLE
 from pytest_kernelqual.commands.showing import shown
 from pytest_kernelqual.errors import DocumentError
 from pytest_kernelqual.files import atomic
@@ -18,10 +20,16 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
     parser = commands.add_parser(
         "merge",
         help="merge the reports of the shards of a run into one, and show it",
-        description="Merge the reports of all shards of a run into that of the whole run. "
-        "Shards that contradict each other, are doubled or are missing are an error that names them.",
-        epilog="exit status: 0 merged, 1 merged and the report has a failure or no case, "
-        "2 the shards are not those of one run, or a file cannot be read or written (nothing is written)",
+        **described(
+            "Merge the reports of all shards of a run into that of the whole run. "
+            "Shards that contradict each other, are doubled or are missing are an error that names them.",
+            ["kernelqual merge shards/*/qualified-configurations.json --json qualified-configurations.json"],
+            {
+                OK: "merged",
+                FAILING: "merged, and the report has a failure or no case",
+                UNUSABLE: "the shards are not those of one run, or a file cannot be used: nothing is written",
+            },
+        ),
     )
     parser.add_argument(
         "files", metavar="SHARD", nargs="+", help="a qualified-configurations.json, or a JUnit file (*.xml)"

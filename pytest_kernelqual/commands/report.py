@@ -6,7 +6,8 @@ from importlib import import_module
 from shutil import get_terminal_size
 from typing import Any
 
-from pytest_kernelqual.commands.exit_status import FAILING, OK
+from pytest_kernelqual.commands.declaring import described
+from pytest_kernelqual.commands.exit_status import FAILING, OK, UNUSABLE
 from pytest_kernelqual.errors import DocumentError
 from pytest_kernelqual.files import atomic
 from pytest_kernelqual.report import document
@@ -19,9 +20,15 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
     parser = commands.add_parser(
         "report",
         help="show reports as text, Markdown, HTML or JSON",
-        description="Show one report, or several (of several devices, say) one after another.",
-        epilog="exit status: 0 no report has a failure, 1 one has a failure or no case, "
-        "2 a file cannot be read or written (nothing is written)",
+        **described(
+            "Show one report, or several (of several devices, say) one after another.",
+            ["kernelqual report qualified-configurations.json"],
+            {
+                OK: "no report has a failure",
+                FAILING: "one has a failure or no case",
+                UNUSABLE: "wrong usage, or a file that cannot be read or written (nothing is written)",
+            },
+        ),
     )
     parser.add_argument("files", metavar="FILE", nargs="+", help="a qualified-configurations.json")
     parser.add_argument("--format", choices=tuple(_FORMATS), default="text", help="default: text")
