@@ -1,6 +1,7 @@
 """The `kernelqual` command: reports without pytest, torch or a GPU."""
 
 import argparse
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -34,12 +35,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = command_parser()
     completion.complete(parser)
     options = parser.parse_args(arguments)
+    # Records hold no cycles, and looking for some takes longer than reading them.
+    gc.disable()
     try:
         text, status = _run(options)
     except KernelqualError as error:
         for line in str(error).splitlines():
             print(f"kernelqual: error: {line}", file=sys.stderr)
         return UNUSABLE
+    finally:
+        gc.enable()
     _print(text)
     return status
 
