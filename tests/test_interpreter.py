@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from triton import language as tl
 from triton.runtime import interpreter
 
-from pytest_kernelqual.on_device.interpreter import make_dots_independent_of_tiles
+from pytest_kernelqual.on_device.interpreter import prepare_interpreter
 
 SIZES = st.sampled_from([1, 2, 16, 33, 64])
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _patched() -> None:
-    make_dots_independent_of_tiles()
+    prepare_interpreter()
 
 
 def dot(a: np.ndarray, b: np.ndarray, total: np.ndarray, kind: tl.dtype = tl.float32) -> np.ndarray:
@@ -50,5 +50,5 @@ def test_half_precision_operands_are_summed_in_the_accumulator_type() -> None:
 def test_to_patch_twice_is_to_patch_once() -> None:
     """A new session in one process finds it done."""
     before = interpreter.InterpreterBuilder.create_dot
-    make_dots_independent_of_tiles()
+    prepare_interpreter()
     assert interpreter.InterpreterBuilder.create_dot is before

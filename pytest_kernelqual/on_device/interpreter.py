@@ -5,9 +5,36 @@ import types
 from typing import Any
 
 import numpy as np
+from triton import language as tl
 from triton.runtime import interpreter
 
+from pytest_kernelqual.on_device.libdevice import give_bodies
+
 _start = threading.local()
+
+
+def prepare_interpreter() -> None:
+    """Change what would make its bytes tell of something else; to be called before kernels are imported."""
+    if isinstance(interpreter.np, _Numpy):
+        return
+    make_dots_independent_of_tiles()
+    make_floats_tensors()
+    give_bodies()
+
+
+def make_floats_tensors() -> None:
+    """Give kernels their float arguments as compiled code does: tensors of float32, not Python's numbers.
+
+    A number has no `.to(...)`, and takes the type of the tensor that it is combined with.
+    """
+    original = interpreter._implicit_cvt  # noqa: SLF001 - it has no public name
+
+    def converted(argument: Any) -> Any:
+        if isinstance(argument, float):
+            return tl.tensor(interpreter.TensorHandle(np.array([argument], np.float32), tl.float32), tl.float32)
+        return original(argument)
+
+    interpreter._implicit_cvt = converted  # noqa: SLF001 - as above
 
 
 def make_dots_independent_of_tiles() -> None:
@@ -16,8 +43,6 @@ def make_dots_independent_of_tiles() -> None:
     Triton's interpreter multiplies tiles by numpy's matrix product, whose library sums in another order for another
     tile on some CPUs: a config would differ from the fixed launch on one machine and not on the next.
     """
-    if isinstance(interpreter.np, _Numpy):
-        return
     interpreter.np = _Numpy("numpy")
     original = interpreter.InterpreterBuilder.create_dot
 

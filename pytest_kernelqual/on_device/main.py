@@ -39,9 +39,9 @@ def prepare(settings: Settings, send: Callable[[Reply], None]) -> "tuple[Server,
             activate(find_target(device.target))
 
         if device.interpreted:
-            from pytest_kernelqual.on_device.interpreter import make_dots_independent_of_tiles  # noqa: PLC0415
+            from pytest_kernelqual.on_device.interpreter import prepare_interpreter  # noqa: PLC0415 - see above
 
-            make_dots_independent_of_tiles()
+            prepare_interpreter()
     except ModuleNotFoundError as error:
         if error.name not in {"torch", "triton"}:
             raise
