@@ -9,14 +9,17 @@ import pytest
 from acceptance import REPORT, run
 from faulty_samples import write_project
 from hypothesis import given
+from msgspec import structs
 from report_samples import ENVIRONMENT, NODEID, candidate, case, kernel, kernels, mismatching
 
 from pytest_kernelqual.cli import main
 from pytest_kernelqual.model.record import CommittedRecord, GateRecord
 from pytest_kernelqual.report.choosing import Chosen
-from pytest_kernelqual.report.document import build, encode, write
+from pytest_kernelqual.report.document import build, encode, read, write
 from pytest_kernelqual.report.explanation import explain
 from pytest_kernelqual.report.explanation_text import explanation_text
+
+ROOT = Path(__file__).parent.parent
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +151,123 @@ def test_same_bytes_elsewhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     write(tmp_path / "report.json", encode(build([kernel(case(*records))], ENVIRONMENT, [NODEID])))
     assert main(["explain", str(tmp_path / "report.json"), "--candidate", "a"]) == 0
     assert "  the same bytes have: b\n" in capsys.readouterr().out
+
+
+class TestCode:
+    """IR, assembly and arithmetic order against the fixed launch's, compiled in a process of its own."""
+
+    @pytest.mark.parametrize(
+        ("target", "machine_code"),
+        [
+            ("cuda:90", "sass: 0 lines of the fixed launch's are gone, 2 are new"),
+            ("hip:gfx942", "v_cvt_f16_f32_e32 0 -> 1"),
+        ],
+    )
+    def test_difference(self, project: Path, target: str, machine_code: str) -> None:
+        """The rounding stands in every stage; lines of the source and paths do not."""
+        done = explained(project, "--candidate", "BLOCK=64,FAULT=rounds", "--case", "n100", "--target", target)
+        assert (done.returncode, done.stderr) == (0, "")
+        code = done.stdout.split("\ncode\n", 1)[1]
+        assert f"  compiled for {target}, nothing launched; " in code
+        assert "  arithmetic order: differs\n    arith.mulf: operand 0 load from 0 -> arith.extf\n" in code
+        assert (
+            "    ttgir: 1 lines of the fixed launch's are gone, 3 are new\n      arith.extf 0 -> 1, arith.trun" in code
+        )
+        assert "      +    %x_7 = arith.truncf %x_6 : tensor<64xf32> to tensor<64xf16>\n" in code
+        assert machine_code in code
+        assert "ops.py" not in code
+        assert "loc(" not in code
+
+    def test_json(self, project: Path) -> None:
+        """The whole difference."""
+        arguments = ["--candidate", "BLOCK=32,num_warps=8", "--case", "n1000", "--target", "NVIDIA H200"]
+        done = explained(project, *arguments, "--format", "json")
+        code = json.loads(done.stdout)["code"]
+        assert (code["target"], code["order"]) == ("cuda:90", "equal")
+        (launch,) = code["launches"]
+        assert launch["grid"] == [[16], [32]]  # of the declared case: no interpreter's smaller one
+        assert launch["resources"]["threads"] == [128, 256]
+        assert [stage["stage"] for stage in launch["stages"]] == ["ttir", "ttgir", "ptx", "sass"]
+        assert launch["stages"][0]["diff"][0].startswith("@@ ")
+
+    def test_lines_are_limited(self, project: Path) -> None:
+        """So that it can be read."""
+        arguments = ["--candidate", "BLOCK=32", "--case", "n100", "--target", "cuda:90", "--lines", "1"]
+        told = explained(project, *arguments).stdout
+        assert "      and 33 more lines; --lines 0 shows all\n" in told.split("    ttgir: ")[0]
+
+    def test_device_of_the_report(self, project: Path) -> None:
+        """It is what is compiled for."""
+        report = read(project / REPORT)
+        given = structs.replace(report, environment=ENVIRONMENT)
+        write(project / "h200.json", encode(given))
+        command = [sys.executable, "-m", "pytest_kernelqual", "explain", "h200.json", "--candidate"]
+        done = subprocess.run(
+            [*command, "BLOCK=128,FAULT=rounds"], cwd=project, capture_output=True, text=True, check=True
+        )
+        assert "  compiled for cuda:90, nothing launched; " in done.stdout
+        assert "launch 2: _scale: grid (2,) -> (1,)" in done.stdout
+
+    @pytest.mark.parametrize(
+        ("candidate_id", "message"),
+        [
+            ("BLOCK=64,FAULT=raises", "  not compared: the candidate: compile_error: "),
+            ("PARTS=3", "  not compared: neither launches a Triton kernel\n"),
+        ],
+    )
+    def test_without_code(self, project: Path, candidate_id: str, message: str) -> None:
+        """Told as what it is; all else is told as ever."""
+        kernel_name = "scaled" if "BLOCK" in candidate_id else "totals"
+        arguments = ["--candidate", candidate_id, "--kernel", kernel_name, "--target", "cuda:90"]
+        done = explained(project, *arguments, *(["--case", "n100"] if "BLOCK" in candidate_id else []))
+        assert done.returncode == 0
+        assert message in done.stdout
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["--target", "cuda:1"], "compile target 'cuda:1' is not known; use one of "),
+            (["--target", "cuda:90", "--root", "kernels"], "is no spec of a file below 'kernels'; name the root"),
+            (["--lines", "-1"], "--lines -1 is negative"),
+        ],
+    )
+    def test_wrong_asking(self, project: Path, arguments: list[str], message: str) -> None:
+        """One line, and exit status 2."""
+        done = explained(project, "--candidate", "PARTS=3", *arguments)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert message in done.stderr
+        assert done.stderr.count("\n") == 1
+
+    def test_without_torch(self, project: Path, tmp_path: Path) -> None:
+        """One line says so where code was asked for; else the rest is told."""
+        (tmp_path / "torch.py").write_text("raise ModuleNotFoundError(\"No module named 'torch'\", name='torch')")
+        command = [sys.executable, "-m", "pytest_kernelqual", "explain", REPORT, "--candidate", "PARTS=3"]
+        asked = {"cwd": project, "env": {"PYTHONPATH": f"{tmp_path}:{ROOT}", "PATH": "/usr/bin"}, "text": True}
+        done = subprocess.run([*command, "--target", "cuda:90"], capture_output=True, check=False, **asked)  # type: ignore[call-overload]
+        assert done.returncode == 2
+        assert done.stderr.startswith("kernelqual: error: torch is not installed for ")
+        done = subprocess.run(command, capture_output=True, check=False, **asked)  # type: ignore[call-overload]
+        assert (done.returncode, done.stderr) == (0, "")
+
+    def test_report_cannot_name_a_file_elsewhere(self, tmp_path: Path) -> None:
+        """What a report says is no reason to import it."""
+        (tmp_path / "root").mkdir()
+        (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+        for nodeid in (
+            "../evil.py::x",
+            f"{tmp_path}/evil.py::x",
+            "::",
+            "kernel",
+            "a\0b::x",
+            "\ud800::x",
+            f"{'x' * 5000}::x",
+        ):
+            made = structs.replace(kernel(case(candidate("a"))), nodeid=nodeid)
+            write(tmp_path / "root" / REPORT, encode(build([made], ENVIRONMENT, [])))
+            done = explained(tmp_path / "root", "--candidate", "a", "--target", "cuda:90")
+            assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+            assert "is no spec of a file below '.'" in done.stderr
+        assert not (tmp_path / "ran").exists()
 
 
 @given(kernels)

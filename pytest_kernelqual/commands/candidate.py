@@ -25,6 +25,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_root(parser: argparse.ArgumentParser) -> None:
+    """Declare where the spec files of the report are looked for."""
+    parser.add_argument(
+        "--root", metavar="DIR", default=".", help="root folder of the run, where its spec files are (default: here)"
+    )
+
+
 def chosen(options: argparse.Namespace) -> tuple[Document, Chosen]:
     """Return the report and the candidate that is meant."""
     report = document.read(options.file)

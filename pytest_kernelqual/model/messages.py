@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
+from pytest_kernelqual.model.code import CodeRead, ReadCode
 from pytest_kernelqual.model.config import Scalar
 from pytest_kernelqual.model.outcome import Evidence, Outcome, Phase
 from pytest_kernelqual.model.record import Deviation, Environment, TargetLaunch
@@ -81,7 +82,7 @@ class Sample(Struct, frozen=True, tag=True, kw_only=True):
     rounds: int
 
 
-Request = Describe | ReadEnvironment | Survey | Open | Try | ReadOutput | OpenTiming | Sample
+Request = Describe | ReadEnvironment | Survey | Open | Try | ReadOutput | OpenTiming | Sample | ReadCode
 
 
 class Hello(Struct, frozen=True, tag=True, kw_only=True):
@@ -337,6 +338,7 @@ Reply = (
     | TimingOpened
     | Sampled
     | EnvironmentRead
+    | CodeRead
     | Refused
 )
 

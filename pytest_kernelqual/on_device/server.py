@@ -6,6 +6,7 @@ from msgspec import structs
 
 from pytest_kernelqual.errors import KernelqualError, UnmeasurableError
 from pytest_kernelqual.launch import Lasting, check_config, describe_kernel
+from pytest_kernelqual.model.code import CodeRead, ReadCode
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import (
     Describe,
@@ -34,6 +35,7 @@ from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.model.spec import KernelSpec
 from pytest_kernelqual.on_device.arms import compare_arms
 from pytest_kernelqual.on_device.clocks import read_clocks
+from pytest_kernelqual.on_device.code import read_code
 from pytest_kernelqual.on_device.environment import Device, read_environment
 from pytest_kernelqual.on_device.executor import Executor
 from pytest_kernelqual.on_device.guards import Buffer
@@ -97,6 +99,8 @@ class Server:
                 reply = self._open_timing(request)
             case Sample():
                 reply = self._sample(request)
+            case ReadCode():
+                reply = self._read_code(request)
         return reply
 
     def _read_environment(self) -> EnvironmentRead:
@@ -120,6 +124,15 @@ class Server:
             for exposure in (PLAIN, *probes):
                 survey.look(self._case(spec, case, exposure), self._loader.candidates(spec), limit_s)
         return survey.compile(lambda done, of: self._send(Progress(phase="compile", compiled=(done, of))))
+
+    def _read_code(self, request: ReadCode) -> CodeRead:
+        self._close_case()
+        if self.device.interpreted:
+            raise KernelqualError("the Triton interpreter compiles nothing")
+        spec = self._loader.find(request.path, request.spec)
+        self._stream = f"{self._settings.seed}/0/{request.spec}/{request.case}"
+        case = self._case(spec, request.case, Exposure.of(request.profile, spec.probes))
+        return read_code(case.executor, Config(request.config))
 
     def _open(self, request: Open) -> Opened:
         self._close_case()

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from difflib import get_close_matches
+from pathlib import Path
 from typing import NamedTuple
 
 from pytest_kernelqual.errors import DocumentError
+from pytest_kernelqual.model.profiles import FIRST, InputSet
 from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, Document, KernelRecord
 from pytest_kernelqual.report.phrases import and_more, clean, counted
 
@@ -49,6 +51,38 @@ def choose(document: Document, candidate: str, kernel: str | None = None, case: 
             "name one by --kernel and --case"
         )
     return found[0]
+
+
+class Declared(NamedTuple):
+    """Where the spec of a kernel is declared."""
+
+    path: Path
+    spec: str
+    input_set: InputSet
+    """On which the candidate showed what it did, else the first."""
+
+
+def declared(chosen: Chosen, root: Path) -> Declared:
+    """Return where the spec of a candidate's kernel is: the report names its file relative to the root folder.
+
+    Raises:
+        DocumentError: There is no such file below the folder, and no other is ever imported.
+    """
+    name, _, spec = chosen.kernel.nodeid.partition("::")
+    try:
+        path = (root / name).resolve()
+        found = path.is_relative_to(root.resolve()) and path.is_file()
+    except (OSError, ValueError):  # ValueError: a NUL, or half of a surrogate pair
+        found = False
+    if not spec or not found:
+        raise DocumentError(
+            f"{chosen.kernel.nodeid!a} is no spec of a file below {str(root)!a}; "
+            "name the root folder of the run by --root"
+        )
+    profile, _, seed = str(chosen.candidate.detail.get("input_set", "")).partition("/")
+    named = InputSet(profile, int(seed)) if seed.isdecimal() else FIRST
+    made = [InputSet(one.profile, one.seed) for one in chosen.case.input_sets]
+    return Declared(path, spec, named if named in made else FIRST)
 
 
 def candidate_ids(document: Document, kernel: str | None = None, case: str | None = None) -> list[str]:

@@ -18,6 +18,7 @@ from pytest_kernelqual.model.record import (
 )
 from pytest_kernelqual.model.targets import Target, find_target
 from pytest_kernelqual.report.choosing import Chosen, elsewhere
+from pytest_kernelqual.report.code_differences import CodeDifference
 
 EXPLANATION_SCHEMA = "kernelqual/candidate-explanation/1"
 
@@ -75,9 +76,12 @@ class Explanation(Struct, frozen=True, kw_only=True):
     targets: list[OnTarget] = field(default_factory=list)
     committed: list[CommittedRecord] = field(default_factory=list)
     """Rows of the case's key that hold this config, or were timed against it."""
+    code: CodeDifference | None = None
+    no_code: str = ""
+    """Why there is no code to compare."""
 
 
-def explain(document: Document, chosen: Chosen) -> Explanation:
+def explain(document: Document, chosen: Chosen, code: CodeDifference | None = None, no_code: str = "") -> Explanation:
     """Gather what a report tells of a candidate."""
     kernel, case, record = chosen
     return Explanation(
@@ -117,6 +121,8 @@ def explain(document: Document, chosen: Chosen) -> Explanation:
             if row.key == case.key
             and (_same(row.config, record.config) or any(record.id in (gate.a, gate.b) for gate in row.gates))
         ],
+        code=code,
+        no_code=no_code,
     )
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.record import CommittedRecord, Mismatch
+from pytest_kernelqual.report.code_differences import StageDifference
 from pytest_kernelqual.report.explanation import Explanation
 from pytest_kernelqual.report.phrases import and_more, clean, counted
 from pytest_kernelqual.report.rows import committed_text
@@ -20,8 +21,8 @@ _MOST_LOG_LINES = 40
 _TOLD = {"mismatches", "input_sets_differing", "input_set", "launches_differing", "output", "log", "traceback"}
 
 
-def explanation_text(told: Explanation) -> str:
-    """Return the story, without a final newline."""
+def explanation_text(told: Explanation, most_lines: int = 0) -> str:
+    """Return the story, without a final newline; of each difference of code so many lines, 0 for all."""
     record = told.candidate
     head = f"{told.kernel}[{told.case_id}] {record.id}: {record.outcome}"
     sections = {
@@ -36,6 +37,7 @@ def explanation_text(told: Explanation) -> str:
         "times": [line for row in told.committed for line in _times(row)] or ["not timed in this report"],
         "other cases": [*_elsewhere(told)],
         "targets": [_target(one.target, one.launch.outcome, one.launch.reason) for one in told.targets],
+        "code": [*_code(told, most_lines)],
     }
     return "\n".join(
         "\n".join([clean(title, _LONGEST), *(f"  {_line(line)}" for line in lines)])
@@ -184,6 +186,40 @@ def _elsewhere(told: Explanation) -> Iterator[str]:
 
 def _target(target: str, outcome: str, reason: str) -> str:
     return f"{target}: {outcome}: {reason}".rstrip(": ")
+
+
+def _code(told: Explanation, most_lines: int) -> Iterator[str]:
+    code = told.code
+    if code is None:
+        yield from [f"not compared: {told.no_code}"] if told.no_code else []
+        return
+    yield f"compiled for {code.target}, nothing launched; fixed launch -> candidate"
+    yield f"arithmetic order: {code.order}"
+    yield from (f"  {reason}" for reason in code.order_reasons)
+    yield from (f"launched by one of the two alone: {kernel}" for kernel in code.unpaired)
+    for number, launch in enumerate(code.launches, 1):
+        yield f"launch {number}: {launch.kernel}: grid {_change(*launch.grid)}"
+        resources = ", ".join(f"{name} {_change(*values)}" for name, values in launch.resources.items())
+        yield f"  {resources}"
+        for stage in launch.stages:
+            yield from (f"  {line}" for line in _stage(stage, most_lines))
+
+
+def _stage(stage: StageDifference, most_lines: int) -> Iterator[str]:
+    if not (stage.removed or stage.added or stage.diff):
+        yield f"{stage.stage}: the same"
+        return
+    yield f"{stage.stage}: {stage.removed} lines of the fixed launch's are gone, {stage.added} are new"
+    if stage.operations:
+        yield "  " + ", ".join(f"{name} {_change(*counts)}" for name, counts in stage.operations.items())
+    shown = stage.diff[: most_lines or None]
+    yield from (f"  {line}" for line in shown)
+    if len(shown) < len(stage.diff):
+        yield f"  and {counted(len(stage.diff) - len(shown), 'more line')}; --lines 0 shows all"
+
+
+def _change(old: object, new: object) -> str:
+    return f"{old}" if old == new else f"{old} -> {new}"
 
 
 def _values(values: Mapping[str, Any]) -> str:
