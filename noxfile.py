@@ -1,5 +1,7 @@
 """Sessions beyond what `.ci/run` covers: `nox -s tests` on every Python and triton, `nox -s lint`."""
 
+from pathlib import Path
+
 import nox
 
 nox.needs_version = ">=2024.4"
@@ -32,5 +34,6 @@ def lint(session: nox.Session) -> None:
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("mypy")
-    session.run("mypy", "noxfile.py", "conftest.py", ".ci/compare_runs.py")
+    scripts = sorted(str(path) for path in Path(".github/scripts").glob("*.py"))
+    session.run("mypy", "noxfile.py", "conftest.py", ".ci/compare_runs.py", *scripts)
     session.run("lint-imports")
