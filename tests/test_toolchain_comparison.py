@@ -15,8 +15,9 @@ from scenarios import OPS, runs
 from pytest_kernelqual.cli import main
 from pytest_kernelqual.model.record import CaseRecord, Document, Environment, FixedRecord
 from pytest_kernelqual.report.document import build, encode, write
-from pytest_kernelqual.report.drift import Changes, Comparison, compare
+from pytest_kernelqual.report.drift import Comparison, compare
 from pytest_kernelqual.report.drift_text import comparison_text
+from pytest_kernelqual.report.pairing import Changes
 
 SPEC = """
     from ops import double, double_kernel

@@ -13,6 +13,7 @@ from pytest_kernelqual.errors import UnmeasurableError
 from pytest_kernelqual.gating.arms import Arms, control, gate, in_fresh_processes, screen, unmeasurable
 from pytest_kernelqual.judge.drift import judge_production
 from pytest_kernelqual.judge.evidence import falls_short, strength, weakest
+from pytest_kernelqual.judge.gate import kept_speed_up
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import CandidateInfo, CaseInfo, SpecInfo
 from pytest_kernelqual.model.outcome import PASSING, Evidence
@@ -43,9 +44,6 @@ FAILING: frozenset[CommittedVerdict] = frozenset(
 )
 
 _SCREENING_ROUNDS = 2
-
-# By so much the latency of a launch was seen to differ from process to process.
-_LATENCY_US = 0.5
 
 
 class Margins(NamedTuple):
@@ -263,15 +261,10 @@ def _decay(bench: Bench, arms: Arms, judged: GateRecord, row: Row) -> Iterator[G
 
 
 def _expected_speed_up(row: Row, stored: float, fixed_us: float) -> float:
-    """Return the stored speed-up less what a latency that grew for both arms alike takes from it.
-
-    A launch of 2 us that took 0.3 us longer to begin in this process would seem to have decayed.
-    """
+    """Return the stored speed-up less what a latency that grew for both arms alike takes from it."""
     if row.times_us is None or row.times_us.committed is None:
         return stored
-    fixed, committed = row.times_us.fixed, row.times_us.committed
-    later = min(max(fixed_us - fixed, 0.0), _LATENCY_US)
-    return stored * min(1.0, (fixed + later) / (committed + later) * committed / fixed)
+    return stored * kept_speed_up(row.times_us.fixed, row.times_us.committed, fixed_us)
 
 
 def _lost(ratios: Sequence[float], expected: float) -> float:

@@ -12,6 +12,10 @@ Look = Literal["ok", "suspect", "continue", "inconclusive"]
 ABSOLUTE_FLOOR_US = 0.05
 
 
+# By so much the latency of a launch was seen to differ from process to process.
+_LATENCY_US = 0.5
+
+
 class Arm(NamedTuple):
     """How precise the two arms are, from timing one config against itself."""
 
@@ -53,3 +57,12 @@ def confirmed(log_ratios: Sequence[float], *, margin: float, time_us: float, res
     smallest = min(log_ratios)
     effect_us = math.expm1(smallest) * time_us
     return smallest > math.log1p(margin) and effect_us > max(resolution_us, ABSOLUTE_FLOOR_US)
+
+
+def kept_speed_up(fixed_us: float, committed_us: float, fixed_now_us: float) -> float:
+    """Return what is left of a speed-up, at most 1, where both launches take longer to begin than they did.
+
+    A launch of 2 us that took 0.3 us longer to begin in this process would seem to have decayed.
+    """
+    later = min(max(fixed_now_us - fixed_us, 0.0), _LATENCY_US)
+    return min(1.0, (fixed_us + later) / (committed_us + later) * committed_us / fixed_us)

@@ -1,31 +1,25 @@
 """What changed between two reports of one tree, such as before and after a compiler upgrade."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Literal, TypeVar
+from collections.abc import Iterable
 
 from msgspec import Struct, field
 
-from pytest_kernelqual.model.record import (
-    CandidateRecord,
-    CaseRecord,
-    DeviceDescriptor,
-    Document,
-    Environment,
-    FixedRecord,
+from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, Document, FixedRecord
+from pytest_kernelqual.report.pairing import (
+    Bytes,
+    Changes,
+    Pair,
+    both,
+    differing,
+    environment_changes,
+    fixed_bytes,
+    id_of_record,
+    keyed,
+    other_devices,
 )
 
 COMPARISON_SCHEMA = "kernelqual/toolchain-comparison/1"
 
-Pair = tuple[Any, Any]
-"""A value of report A and that of report B."""
-Changes = dict[str, Pair]
-"""What differs, by name."""
-Bytes = Literal["same", "changed", "not_comparable", "unknown"]
-
-_T = TypeVar("_T")
-
-_DEVICE = ("kind", "name", "architecture", "compute_units")
-_RUN = ("driver", "runtime", "torch", "triton", "python", "kernelqual", "seed", "seeds", "repeats")
 _OF_FIXED = ("outcome", "config", "batch_invariant")
 _OF_CANDIDATE = ("outcome", "evidence", "batch_invariant")
 _ORDER = "order"
@@ -71,16 +65,16 @@ class Comparison(Struct, frozen=True, kw_only=True):
 
 def compare(a: Document, b: Document) -> Comparison:
     """Return what differs, in the order of node ids; swapping the reports swaps every pair."""
-    apart = _not_comparable(a.environment, b.environment)
-    kernels_a, kernels_b = _keyed(a.kernels, lambda one: one.nodeid), _keyed(b.kernels, lambda one: one.nodeid)
+    apart = other_devices(a.environment, b.environment)
+    kernels_a, kernels_b = keyed(a.kernels, lambda one: one.nodeid), keyed(b.kernels, lambda one: one.nodeid)
     only: tuple[list[str], list[str]] = ([], [])
     problems: dict[str, Pair] = {}
     counts: dict[str, int] = {}
     changes = []
-    for name, kernel_a, kernel_b in _both(kernels_a, kernels_b, only):
+    for name, kernel_a, kernel_b in both(kernels_a, kernels_b, only):
         if kernel_a.problem != kernel_b.problem:
             problems[name] = (kernel_a.problem, kernel_b.problem)
-        cases = _both(_keyed(kernel_a.cases, _id), _keyed(kernel_b.cases, _id), only, f"{name} ")
+        cases = both(keyed(kernel_a.cases, id_of_record), keyed(kernel_b.cases, id_of_record), only, f"{name} ")
         for id_, case_a, case_b in cases:
             change = _case(case_a, case_b, apart, nodeid=name, id_=id_, only=only)
             counts[change.fixed_bytes] = counts.get(change.fixed_bytes, 0) + 1
@@ -88,7 +82,7 @@ def compare(a: Document, b: Document) -> Comparison:
                 changes.append(change)
     return Comparison(
         digests=(a.digest, b.digest),
-        environment=_environment_changes(a.environment, b.environment),
+        environment=environment_changes(a.environment, b.environment),
         fixed_bytes=counts,
         cases=changes,
         problems=problems,
@@ -100,8 +94,8 @@ def compare(a: Document, b: Document) -> Comparison:
 def _case(
     a: CaseRecord, b: CaseRecord, apart: str, *, nodeid: str, id_: str, only: tuple[list[str], list[str]]
 ) -> CaseChange:
-    same, why = _bytes(a, b, apart)
-    candidates = _both(_keyed(a.candidates, _id), _keyed(b.candidates, _id), only, f"{nodeid} {id_} ")
+    same, why = fixed_bytes(a, b, apart)
+    candidates = both(keyed(a.candidates, id_of_record), keyed(b.candidates, id_of_record), only, f"{nodeid} {id_} ")
     found = {name: _record_changes(one, other, _OF_CANDIDATE) for name, one, other in candidates}
     return CaseChange(
         nodeid=nodeid,
@@ -113,35 +107,6 @@ def _case(
     )
 
 
-def _bytes(a: CaseRecord, b: CaseRecord, apart: str) -> tuple[Bytes, str]:
-    """Tell whether the fixed launch gave the same bytes, and why that cannot be told."""
-    if a.fixed.output == b.fixed.output:
-        return ("unknown", "") if a.fixed.output is None else ("same", "")
-    if a.fixed.output is None or b.fixed.output is None:
-        return "not_comparable", "one of the reports has no output of the fixed launch"
-    inputs = (a.fixed.inputs, b.fixed.inputs) if a.fixed.inputs and b.fixed.inputs else (a.inputs, b.inputs)
-    if inputs[0] != inputs[1]:
-        return "not_comparable", "the inputs are others"
-    return ("not_comparable", apart) if apart else ("changed", "")
-
-
-def _not_comparable(a: Environment | None, b: Environment | None) -> str:
-    """Say why no bytes of the two runs can be compared; empty where they can."""
-    if a is None or b is None:
-        return "a report does not tell on which device it ran"
-    differing = [
-        name for name in ("kind", "name", "architecture") if getattr(a.device, name) != getattr(b.device, name)
-    ]
-    return "the reports are of other devices" if differing else ""
-
-
-def _environment_changes(a: Environment | None, b: Environment | None) -> Changes:
-    blank = Environment(device=DeviceDescriptor(kind="interpreter", name="", architecture=""))
-    one, other = a or blank, b or blank
-    devices = {f"device.{name}": (getattr(one.device, name), getattr(other.device, name)) for name in _DEVICE}
-    return _differing({**devices, **{name: (getattr(one, name), getattr(other, name)) for name in _RUN}})
-
-
 def _record_changes(
     a: FixedRecord | CandidateRecord, b: FixedRecord | CandidateRecord, names: Iterable[str]
 ) -> Changes:
@@ -149,42 +114,12 @@ def _record_changes(
     # Where one report has none, as without a GPU or after a failure, there is nothing to compare.
     shared = resources_a.keys() & resources_b.keys()
     known = [_ORDER] if a.order and b.order else []
-    return _differing(
+    return differing(
         {
             **{name: (getattr(a, name), getattr(b, name)) for name in (*names, *known)},
             **{name: (resources_a[name], resources_b[name]) for name in sorted(shared)},
         }
     )
-
-
-def _differing(pairs: Changes) -> Changes:
-    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
-
-
-def _id(record: CaseRecord | CandidateRecord) -> str:
-    return record.id
-
-
-def _keyed(items: Iterable[_T], name: Callable[[_T], str]) -> dict[str, _T]:
-    """Return items by name; one that occurs again, as in no report of a real run, gets a number."""
-    found: dict[str, _T] = {}
-    for item in items:
-        key, number = name(item), 2
-        while key in found:
-            key, number = f"{name(item)} ({number})", number + 1
-        found[key] = item
-    return found
-
-
-def _both(
-    a: Mapping[str, _T], b: Mapping[str, _T], only: tuple[list[str], list[str]], prefix: str = ""
-) -> Iterator[tuple[str, _T, _T]]:
-    """Yield what both have, by name; note in `only` what one alone has."""
-    for name in sorted(a.keys() | b.keys()):
-        if name in a and name in b:
-            yield name, a[name], b[name]
-        else:
-            only[0 if name in a else 1].append(prefix + name)
 
 
 def _matters(change: CaseChange) -> bool:

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator
 
 from pytest_kernelqual.model.config import Config
-from pytest_kernelqual.report.drift import CaseChange, Changes, Comparison, Pair
+from pytest_kernelqual.report.drift import CaseChange, Comparison
+from pytest_kernelqual.report.pairing import Changes, Pair
 from pytest_kernelqual.report.phrases import and_more, clean
 
 _LINES_OF_A_SECTION = 40
@@ -16,7 +17,7 @@ def comparison_text(comparison: Comparison) -> str:
     """Return what changed: the toolchain, counts, then one section for each kind of change, bytes first."""
     counts = comparison.fixed_bytes
     bytes_told = ", ".join(f"{counts[name]} {name.replace('_', ' ')}" for name in sorted(counts))
-    toolchain = clean(_told(comparison.environment), _LONGEST)
+    toolchain = clean(told(comparison.environment), _LONGEST)
     sections = [
         f"toolchain: {toolchain or 'the same'}\nbytes of fixed launches: {bytes_told or 'none'}",
         _section("other bytes of the fixed launch", _fixed(comparison.cases, "changed")),
@@ -38,7 +39,7 @@ def _fixed(cases: Iterable[CaseChange], wanted: str) -> Iterator[str]:
 
 
 def _of_fixed(cases: Iterable[CaseChange]) -> Iterator[str]:
-    return (f"{_name(case)}: {_told(case.fixed)}" for case in cases if case.fixed)
+    return (f"{_name(case)}: {told(case.fixed)}" for case in cases if case.fixed)
 
 
 def _problems(problems: dict[str, Pair]) -> Iterator[str]:
@@ -52,12 +53,12 @@ def _of_candidates(cases: Iterable[CaseChange], wanted: Callable[[Changes], Chan
     groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
     for case in cases:
         for id_, changes in case.candidates.items():
-            told = _told(wanted(changes))
-            if told:
-                groups.setdefault((_kernel(case), told), []).append((case.case, id_))
-    for (kernel, told), found in groups.items():
+            words = told(wanted(changes))
+            if words:
+                groups.setdefault((_kernel(case), words), []).append((case.case, id_))
+    for (kernel, words), found in groups.items():
         in_cases, ids = ([*dict.fromkeys(names)] for names in zip(*found, strict=True))
-        yield f"{kernel}[{and_more(in_cases)}] {and_more(ids)}: {told}"
+        yield f"{kernel}[{and_more(in_cases)}] {and_more(ids)}: {words}"
 
 
 def _of_outcome(changes: Changes) -> Changes:
@@ -76,7 +77,8 @@ def _is_number(pair: Pair) -> bool:
     return all(isinstance(value, int) and not isinstance(value, bool) for value in pair)
 
 
-def _told(changes: Changes) -> str:
+def told(changes: Changes) -> str:
+    """Return values of both reports, by name."""
     return ", ".join(f"{name} {_value(pair[0])} -> {_value(pair[1])}" for name, pair in changes.items())
 
 
