@@ -21,7 +21,7 @@ from pytest_kernelqual.model import record
 from pytest_kernelqual.model.outcome import OUTCOMES, Evidence
 from pytest_kernelqual.model.record import Diagnosis
 from pytest_kernelqual.model.spec import _OPTIONS
-from pytest_kernelqual.report import drift
+from pytest_kernelqual.report import change, drift
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -108,6 +108,13 @@ def test_documents_name_every_outcome_in_order() -> None:
     assert tuple(headings) == OUTCOMES
 
 
+def test_reviewing_explains_every_kind_of_change() -> None:
+    """Gravest first, and which of them are worse."""
+    rows = [*table_after((ROOT / "docs/reviewing.md").read_text(), "<!-- kinds of changes -->")]
+    assert tuple(row[0].strip("`") for row in rows) == change.KINDS
+    assert tuple(row[0].strip("`") for row in rows if row[1] == "worse") == change.WORSE
+
+
 def test_declaring_documents_every_option_of_a_spec() -> None:
     """Each keyword of `kernel_spec` has a row."""
     rows = table_after((ROOT / "docs/declaring.md").read_text(), "<!-- options of kernel_spec -->")
@@ -116,7 +123,7 @@ def test_declaring_documents_every_option_of_a_spec() -> None:
 
 STRUCTS = [
     value
-    for module in (record, drift)
+    for module in (record, drift, change)
     for value in vars(module).values()
     if isinstance(value, type) and issubclass(value, msgspec.Struct) and value.__module__ == module.__name__
 ]
