@@ -18,7 +18,7 @@ ALWAYS_FAIL: frozenset[Outcome] = frozenset(
 _DIFFERING = ALWAYS_FAIL | {"within_tolerance"}
 
 # The first of these that any input set showed is the outcome of the candidate.
-_SEVERITY: tuple[Outcome, ...] = (
+SEVERITY: tuple[Outcome, ...] = (
     "fault",
     "timeout",
     "out_of_bounds_write",
@@ -66,7 +66,7 @@ def worth_trying(attempts: Sequence[Attempt], input_set: InputSet) -> bool:
 def combine(info: CandidateInfo, attempts: Sequence[Attempt]) -> CandidateRecord:
     """Return the record of a candidate from its attempts, one per input set and in their order."""
     input_set, worst = min(
-        attempts, key=lambda attempt: (_SEVERITY.index(attempt.tried.outcome), strength(attempt.tried.evidence))
+        attempts, key=lambda attempt: (SEVERITY.index(attempt.tried.outcome), strength(attempt.tried.evidence))
     )
     detail: dict[str, Any] = dict(worst.detail)
     reason = worst.reason

@@ -61,11 +61,12 @@ def candidates(kernels: Iterable[KernelRecord], standing: Standing) -> Iterator[
     for kernel, case in all_cases(kernels):
         failures = set(case.failures)
         for record in case.candidates:
-            if _standing(kernel, case, record, failures) == standing:
+            if standing_of(kernel, case, record, failures) == standing:
                 yield _entry(kernel, case, clean(record.id, LONGEST_NAME), record.outcome, explanation(record))
 
 
-def _standing(kernel: KernelRecord, case: CaseRecord, record: CandidateRecord, failures: Collection[str]) -> Standing:
+def standing_of(kernel: KernelRecord, case: CaseRecord, record: CandidateRecord, failures: Collection[str]) -> Standing:
+    """Tell how a candidate stands in its case, whose failure lines are given."""
     # In a case that passed nothing fails: a hand-written test judges its candidates itself.
     if not case.passed and (candidate_fails(record, screen=kernel.screen) or failure_line(record) in failures):
         return "failing"

@@ -14,7 +14,7 @@ _LONGEST = 300
 _MOST_LINES = 100
 _QUIET = ("ok",)
 # Verdicts of which no row need be there: a config would be made up.
-_WITHOUT_ROW = ("missing", "bad_file", "duplicate", "orphan")
+WITHOUT_ROW = ("missing", "bad_file", "duplicate", "orphan")
 
 
 def committed_text(record: CommittedRecord) -> str:
@@ -95,7 +95,7 @@ def _name(record: CommittedRecord) -> str:
     key = id_of(record.key) if record.key else "all cases"
     told = f"{key} on {record.device}"
     return clean(
-        told if record.config is None and record.verdict in _WITHOUT_ROW else f"{told}: {_config(record.config)}",
+        told if record.config is None and record.verdict in WITHOUT_ROW else f"{told}: {_config(record.config)}",
         _LONGEST,
     )
 

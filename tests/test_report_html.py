@@ -1,0 +1,397 @@
+"""`kernelqual report --format html`: the page, in a real browser."""
+
+import base64
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import browser
+import pytest
+from axe_playwright_python.base import AXE_FILE_PATH
+from playwright.sync_api import Browser, expect
+from report_samples import ENVIRONMENT, candidate, case, kernel, mismatching
+
+from pytest_kernelqual.model.record import (
+    CommittedRecord,
+    DeviceDescriptor,
+    Environment,
+    FixedRecord,
+    GateRecord,
+    KernelRecord,
+)
+from pytest_kernelqual.report import document
+
+GATE = GateRecord(
+    gate="not_slower_than_fixed",
+    a="fixed",
+    b="num_warps=4",
+    margin_pct=2.0,
+    verdict="ok",
+    ratio=[0.8, 0.78, 0.82],
+    processes=[0.8],
+    time_us=[10.0, 8.0],
+    method="graph",
+    cache="cold",
+    ring=4,
+    launches=20,
+    rounds=[[10.0, 8.0, 8.1, 10.1], [10.1, 8.0, 8.0, 10.0]],
+)
+NVIDIA = ENVIRONMENT
+AMD = Environment(
+    device=DeviceDescriptor(kind="hip", name="AMD Instinct MI300X", architecture="gfx942"),
+    started_at="2025-01-02T00:00:00+00:00",
+)
+
+
+def row(device: str = "nvidia_h200", **more: Any) -> CommittedRecord:
+    """Return a row of a committed file."""
+    given: dict[str, Any] = {
+        "key": {"cols": 515},
+        "config": {"num_warps": 4},
+        "evidence": "identical_bytes",
+        "verdict": "ok",
+        "gates": [GATE],
+        "speed_up": 1.25,
+        "passed": True,
+    }
+    return CommittedRecord(device=device, **{**given, **more})
+
+
+KERNELS = [
+    kernel(
+        case(candidate("num_warps=4"), mismatching("num_warps=16", max_ulp=7)),
+        case(candidate("num_warps=4", evidence="identical_order"), candidate("num_warps=16"), id_="rows64-cols64"),
+        committed=[row()],
+    ),
+    kernel(
+        case(
+            candidate("BLOCK=64", evidence="identical_binary"),
+            candidate("BLOCK=128", "out_of_resources", reason="too much shared memory"),
+        ),
+        name="softmax",
+        committed=[row(config={"BLOCK": 64}, speed_up=1.5), row(key={"cols": 9}, verdict="not_timed", gates=[])],
+    ),
+    kernel(name="broken", problem="cannot be imported: no module named fancy"),
+]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """Return a browser."""
+    with browser.browser() as started:
+        yield started
+
+
+class Made:
+    """Makes pages of reports, and opens them."""
+
+    def __init__(self, folder: Path, started: Browser) -> None:
+        """Keep all files in `folder`."""
+        self._folder = folder
+        self._browser = started
+
+    def command(self, *reports: tuple[list[KernelRecord], Environment | None], **environment: str) -> Any:
+        """Run the command on the files of reports."""
+        files = []
+        for number, (kernels, seen) in enumerate(reports):
+            files.append(f"report-{number}.json")
+            document.write(self._folder / files[-1], document.encode(document.build(kernels, seen, [])))
+        command = [sys.executable, "-m", "pytest_kernelqual", "report", *files, "--format", "html", "-o", "page.html"]
+        return subprocess.run(
+            command, cwd=self._folder, env={**os.environ, **environment}, capture_output=True, text=True, check=False
+        )
+
+    def page(self, *reports: tuple[list[KernelRecord], Environment | None]) -> Path:
+        """Return the page that the command writes."""
+        done = self.command(*reports)
+        assert not done.stderr
+        assert done.returncode in {0, 1}
+        return self._folder / "page.html"
+
+    def opened(self, *reports: tuple[list[KernelRecord], Environment | None], **options: Any) -> browser.Opened:
+        """Return the page in the browser."""
+        return browser.Opened(self._browser, self.page(*(reports or ((KERNELS, NVIDIA),))), **options)
+
+
+@pytest.fixture
+def made(tmp_path: Path, chromium: Browser) -> Iterator[Made]:
+    """Make pages whose windows are closed after the test."""
+    yield Made(tmp_path, chromium)
+    for context in chromium.contexts:
+        context.close()
+
+
+def test_failures_come_first(made: Made) -> None:
+    """What failed is told at once, with its reason; its name leads to the details."""
+    opened = made.opened()
+    assert "failing" in opened.texts("header .badge")[0]
+    rows = opened.texts(".failures tbody tr")
+    assert len(rows) == 2
+    assert "cannot be imported: no module named fancy" in rows[0]
+    assert "num_warps=16" in rows[1]
+    opened.page.get_by_role("button", name="num_warps=16").click()
+    told = opened.page.get_by_role("dialog").inner_text()
+    assert "12 of 4,096" in told
+    assert "(3, 17)" in told
+    assert opened.page.get_by_role("columnheader", name="Max ULP").count() == 1
+    assert "\t7\t" in told
+    assert not opened.complaints
+
+
+def test_a_report_without_failures_opens_its_matrix(made: Made) -> None:
+    """There is nothing to say of failures."""
+    opened = made.opened(([kernel(case(candidate()))], NVIDIA))
+    assert "passing" in opened.texts("header .badge")[0]
+    assert opened.page.get_by_role("grid").is_visible()
+
+
+def test_matrix_shows_each_outcome_by_name_and_glyph(made: Made) -> None:
+    """A cell is the worst of its cases, and is told apart without its colour."""
+    opened = made.opened(view="matrix")
+    cells = opened.page.get_by_role("gridcell")
+    names = [cell.get_attribute("aria-label") for cell in cells.all() if cell.get_attribute("aria-label")]
+    assert names == [
+        "rms_norm_fwd, num_warps=4: qualified: identical bytes",
+        "rms_norm_fwd, num_warps=16: mismatch, fails",
+        "softmax, BLOCK=64: qualified: identical binary",
+        "softmax, BLOCK=128: out of resources",
+    ]
+    glyphs = opened.texts(".cell")
+    assert len(set(glyphs)) == 4
+    headers = opened.page.locator("table.matrix > thead th, table.matrix > tbody > tr > th")
+    assert all(header.get_attribute("scope") for header in headers.all())
+
+
+def test_filters_and_search_narrow_the_matrix(made: Made) -> None:
+    """Chips choose outcomes, words are looked for in names and reasons, a reset shows all."""
+    opened = made.opened(view="matrix")
+    kernels = ".matrix .opener"
+    opened.status("3 kernels, 4 candidates shown")
+    opened.page.get_by_role("button", name="mismatch").click()
+    opened.status("1 kernel, 1 candidate shown")
+    assert opened.texts(kernels) == ["rms_norm_fwd"]
+    assert opened.page.get_by_role("button", name="mismatch").get_attribute("aria-pressed") == "true"
+    opened.page.get_by_role("button", name="mismatch").click()
+    opened.page.get_by_role("searchbox").fill("SOFT shared memory")
+    opened.status("1 kernel, 1 candidate shown")
+    assert opened.texts(kernels) == ["softmax"]
+    opened.page.get_by_role("searchbox").fill("nowhere")
+    opened.status("0 kernels")
+    assert opened.texts(".empty") == ["Nothing matches these filters."]
+    opened.page.get_by_role("button", name="Reset").click()
+    opened.page.get_by_label("failing only").check()
+    opened.status("2 kernels, 1 candidate shown")
+    assert opened.texts(kernels) == ["rms_norm_fwd", "broken"]
+
+
+def test_speed_tells_intervals_and_margin(made: Made) -> None:
+    """Each timed row has its speed-up with bounds as text and as a bar, and the plot shows all of them."""
+    opened = made.opened(view="speed")
+    assert opened.page.get_by_role("img", name="Speed-ups of 2 committed configs from 1.250").is_visible()
+    table = opened.page.get_by_role("table", name="Committed configs")
+    first = table.get_by_role("row").nth(1)
+    assert "1.250" in first.inner_text()
+    assert "[1.220, 1.282]" in first.inner_text()
+    assert first.locator(".interval .beyond").count() == 1
+    for order in ("ascending", "descending"):
+        table.get_by_role("button", name="Speed-up").click()
+        expect(table.get_by_role("columnheader", name="Speed-up")).to_have_attribute("aria-sort", order)
+    assert ["softmax" in text for text in opened.texts(".rows tbody tr")] == [True, False, True]
+    table.get_by_role("button", name="rms_norm_fwd").click()
+    dialog = opened.page.get_by_role("dialog")
+    assert "-20.00 % [-22.00, -18.00]" in dialog.inner_text()
+    assert dialog.locator("canvas").count() == 1
+
+
+def test_devices_stand_beside_each_other(made: Made) -> None:
+    """Reports of several devices make one table of keys by devices; the report to look at can be chosen."""
+    amd = kernel(case(candidate()), committed=[row("amd_mi300x", config={"num_warps": 8}, speed_up=2.0)])
+    opened = made.opened((KERNELS, NVIDIA), ([amd], AMD), view="devices")
+    table = opened.page.get_by_role("table", name="Committed configs over devices")
+    heads = [head.inner_text() for head in table.get_by_role("columnheader").all()]
+    assert heads == ["Kernel and key", "amd_mi300x", "nvidia_h200"]
+    first = table.get_by_role("row").nth(1).inner_text()
+    assert "2.000" in first
+    assert "1.250" in first
+    opened.page.get_by_role("tab", name="Matrix").click()
+    opened.page.get_by_label("Report", exact=True).select_option(label="AMD Instinct MI300X · report-1.json")
+    opened.status("1 kernel, 1 candidate shown")
+
+
+def test_theme_follows_the_system_until_it_is_chosen(made: Made) -> None:
+    """The button turns it around, and the plots with it."""
+    opened = made.opened(view="speed", color_scheme="dark")
+    shade = "parseInt(getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0])"
+    assert opened.page.evaluate(shade) < 60
+    opened.page.get_by_role("button", name="Light theme").click()
+    assert opened.page.evaluate(shade) > 200
+    opened.page.reload()
+    opened.page.wait_for_selector("html[data-ready]")
+    assert opened.page.evaluate(shade) > 200
+    assert made.opened(view="speed").page.evaluate(shade) > 200
+    assert not opened.complaints
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("view", ["failures", "matrix", "speed", "devices"])
+def test_views_are_accessible_and_fit_a_phone(made: Made, view: str, theme: str) -> None:
+    """Axe finds nothing, contrast included, and nothing but tables in their frames is wider than the window."""
+    for width in (1400, 390):
+        opened = made.opened(view=view, width=width, color_scheme=theme)
+        opened.page.evaluate(AXE_FILE_PATH.read_text())
+        found = opened.page.evaluate("axe.run()")["violations"]
+        assert [(each["id"], each["nodes"][0]["html"], each["nodes"][0]["failureSummary"]) for each in found] == []
+        assert opened.overflow <= 0
+
+
+def test_keyboard_reaches_everything(made: Made) -> None:
+    """Tab leads in reading order, arrows move in tabs and in the matrix, Enter opens, Escape goes back."""
+    opened = made.opened(view="matrix")
+    page = opened.page
+    focused: Callable[[], str] = lambda: page.evaluate(  # noqa: E731
+        "(document.activeElement.getAttribute('aria-label') ?? document.activeElement.innerText)"
+        " || document.activeElement.id"
+    )
+    seen = []
+    for _ in range(16):
+        page.keyboard.press("Tab")
+        seen.append(focused().split("\n")[0])
+    expected = ["Skip to content", "Dark theme", "search", "failing-only", "Reset", "Matrix"]
+    assert [name for name in seen if any(name.startswith(each) for each in expected)][:6] == [
+        next(name for name in seen if name.startswith(each)) for each in expected
+    ]
+    page.get_by_role("button", name="rms_norm_fwd").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowDown")
+    assert focused() == "softmax, BLOCK=64: qualified: identical binary"
+    page.keyboard.press("End")
+    assert focused() == "softmax, BLOCK=128: out of resources"
+    page.keyboard.press("Enter")
+    assert page.get_by_role("dialog").is_visible()
+    assert "too much shared memory" in page.get_by_role("dialog").inner_text()
+    page.keyboard.press("Escape")
+    assert not page.get_by_role("dialog").is_visible()
+    assert focused() == "softmax, BLOCK=128: out of resources"
+    page.keyboard.press("Home")
+    page.keyboard.press("Enter")
+    assert page.get_by_role("region", name="Candidates and cases of softmax").is_visible()
+    page.get_by_role("tab", name="Matrix").focus()
+    page.keyboard.press("ArrowRight")
+    assert page.get_by_role("tab", name="Speed").get_attribute("aria-selected") == "true"
+
+
+HOSTILE = [
+    "</script><script>alert(1)</script>",
+    "<img src=http://example.invalid/x onerror=alert(2)>",
+    "{{ 7 * 7 }}<!--",
+    "\u202egnp.exe\u2066",
+    "\x1b[31mred\x00\x07",
+    "\ud800lone",
+    "n" * 100_000,
+    "javascript:alert(3)",
+]
+
+
+def test_hostile_text_is_shown_and_does_nothing(made: Made) -> None:
+    """No text of a report runs, asks a network, turns the text around it, or breaks the page."""
+    kernels = [
+        kernel(
+            case(
+                mismatching(text, output=text, note=text, expected=text),
+                candidate("config", "fault", reason=text, detail={"log": text, text: [text]}),
+                id_=text,
+                nodeid=text,
+            ),
+            name=text,
+            notes=[text],
+            screen=text,
+            committed=[row(text, key={text: text}, config={text: text}, reasons=[text], timed_at=text, passed=False)],
+        )
+        for text in HOSTILE
+    ]
+    device = DeviceDescriptor(kind="cuda", name=HOSTILE[0], architecture=HOSTILE[1])
+    opened = made.opened((kernels, Environment(device=device, torch=HOSTILE[3], started_at=HOSTILE[2])))
+    page = opened.page
+    for view in ("Failures", "Speed", "Devices", "Matrix"):
+        page.get_by_role("tab", name=view).click()
+        assert opened.overflow <= 0
+    for opener in page.locator(".matrix .opener").all():
+        opener.click()
+    text = page.inner_text("body")
+    assert HOSTILE[0] in text
+    assert "\\u202egnp.exe" in text
+    assert "\\x1b[31mred\\x00" in text
+    assert "\\ud800lone" in text
+    assert not set(text) & set("\u202e\u2066\x1b\x00")
+    for cell in page.locator(".cell").all():
+        cell.click()
+        page.keyboard.press("Escape")
+    assert opened.overflow <= 0
+    assert not opened.complaints
+    assert [url for url in opened.requests if not url.startswith("file:")] == []
+
+
+def test_nothing_but_the_pages_own_script_can_run(made: Made) -> None:
+    """The policy of the page would stop even what slipped through."""
+    opened = made.opened()
+    opened.page.evaluate(
+        "document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.slipped = 1'}))"
+    )
+    assert opened.page.evaluate("window.slipped") is None
+    assert "Content Security Policy" in opened.complaints[0]
+
+
+def test_page_is_one_file_of_ascii(made: Made) -> None:
+    """It can be printed, mailed and downloaded, and holds no address of anything to load."""
+    text = made.page((KERNELS, NVIDIA)).read_text("ascii")
+    assert "default-src 'none'" in text
+    assert 'src="' not in text
+    assert 'href="http' not in text
+
+
+def test_same_reports_give_the_same_page(made: Made) -> None:
+    """A page says nothing of when it was made."""
+    assert made.page((KERNELS, NVIDIA)).read_bytes() == made.page((KERNELS, NVIDIA)).read_bytes()
+
+
+def test_long_texts_are_cut_where_the_page_would_grow_too_large(made: Made) -> None:
+    """A page stays under 10 MB: verdicts are kept, and the page says what it cut."""
+    rng = random.Random(0)  # noqa: S311
+    noise = [base64.b64encode(rng.randbytes(3000)).decode() for _ in range(3000)]
+    records = [candidate(f"n={number}", "fault", detail={"log": text}) for number, text in enumerate(noise)]
+    path = made.page(([kernel(case(*records))], NVIDIA))
+    assert path.stat().st_size < 10_000_000
+    opened = made.opened(([kernel(case(*records))], NVIDIA))
+    assert "Texts longer than 400 characters are cut" in opened.page.inner_text("main")
+    opened.status("3,000 failures shown")
+
+
+def test_report_of_no_device(made: Made) -> None:
+    """A run that never got a device process has a page, too."""
+    opened = made.opened(([], None))
+    assert "No device answered" in opened.page.inner_text("header")
+    assert "proves nothing" in opened.page.inner_text("main")
+
+
+def test_missing_jinja2_is_one_clear_line(made: Made, tmp_path: Path) -> None:
+    """Whoever lacks the extra is told what to install."""
+    stub = tmp_path / "stub"
+    stub.mkdir()
+    (stub / "jinja2.py").write_text("raise ModuleNotFoundError(\"No module named 'jinja2'\")")
+    done = made.command((KERNELS, NVIDIA), PYTHONPATH=os.pathsep.join([str(stub), os.environ.get("PYTHONPATH", "")]))
+    assert done.returncode == 2
+    assert done.stderr.startswith("kernelqual: error: --format html needs the extra `report`: pip install 'pytest-k")
+    assert len(done.stderr.splitlines()) == 1
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_fixed_launches_that_fail_are_told(made: Made) -> None:
+    """Their outcome and reason stand among the failures."""
+    failing = case(candidate("a", "not_run"), fixed=FixedRecord(outcome="nondeterministic", reason="other bytes"))
+    opened = made.opened(([kernel(failing)], NVIDIA))
+    assert "nondeterministic" in opened.texts(".failures tbody tr")[0]
+    assert "other bytes" in opened.texts(".failures tbody tr")[0]
