@@ -1,6 +1,7 @@
 """Check that two runs decided alike: `python compare_runs.py A B` reads A.json, A.xml, B.json and B.xml.
 
-Everything in the reports must agree but times; so must the test cases of the JUnit files, in any order.
+Everything in the reports must agree but times, and which devices of one kind were used.
+So must the test cases of the JUnit files, in any order.
 """
 
 import json
@@ -11,13 +12,14 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 _TIMES = {"started_at", "duration_s"}
+_DEVICES = {"uuid", "devices", "device_uuid", "memory_bytes"}
 _SHOWN_LINES = 40
 
 
 def without_times(value: Any) -> Any:
-    """Return a JSON value without the fields that hold times."""
+    """Return a JSON value without the fields that hold times or tell devices of one kind apart."""
     if isinstance(value, dict):
-        return {name: without_times(item) for name, item in value.items() if name not in _TIMES}
+        return {name: without_times(item) for name, item in value.items() if name not in _TIMES | _DEVICES}
     return [without_times(item) for item in value] if isinstance(value, list) else value
 
 

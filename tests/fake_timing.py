@@ -89,6 +89,9 @@ class FakeDevice:
         self._taken = 0
         self.requests: list[Request] = []
 
+    def begin(self) -> None:
+        """Start."""
+
     def hello(self) -> Hello:
         """Say what it runs on."""
         return Hello(kind="cuda")

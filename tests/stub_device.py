@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+from pytest_kernelqual.errors import SettingsError
 from pytest_kernelqual.model.messages import (
     CandidateInfo,
     CaseInfo,
@@ -58,9 +59,24 @@ def main() -> None:
 
 
 def _prepare(settings: Settings, send: Callable[[Reply], None]) -> tuple["StubServer", Hello]:
-    devices = os.environ.get("STUB_DEVICES", "").split()
+    """Behave as `environment.choose` on the devices of STUB_DEVICES, a file's where it names one.
+
+    STUB_LATE: the runtime has looked at the environment before the others could be hidden.
+    """
+    told = os.environ.get("STUB_DEVICES", "")
+    devices = (Path(told).read_text() if told.startswith("/") else told).split()
     kind: Literal["cuda", "interpreter"] = "cuda" if devices else "interpreter"
-    return StubServer(settings, send, kind), Hello(kind=kind, devices=devices)
+    if settings.device_uuid and settings.device_uuid not in devices:
+        raise SettingsError(f"the device {settings.device_uuid} that this process used is gone")
+    _, _, index = settings.device.partition(":")
+    number = int(index) if index else settings.slot
+    show = ""
+    if devices and number is not None and settings.visible_device is None:
+        mine = devices[number % len(devices)]
+        show = mine if os.environ.get("STUB_LATE") else ""
+        if not show:
+            os.environ["CUDA_VISIBLE_DEVICES"] = mine
+    return StubServer(settings, send, kind), Hello(kind=kind, devices=devices, show=show)
 
 
 class StubServer:
@@ -79,8 +95,12 @@ class StubServer:
             case Describe():
                 return Described(module=Path(request.path).stem, specs=list(map(_spec, *_specs(request.path))))
             case ReadEnvironment():
-                descriptor = DeviceDescriptor(kind=self._kind, name="stub", architecture="stub")
-                return EnvironmentRead(environment=Environment(device=descriptor, seed=self._settings.seed))
+                uuid = os.environ.get("CUDA_VISIBLE_DEVICES", "") if self._kind == "cuda" else ""
+                name = os.environ.get(f"STUB_NAME_{uuid}", "stub")
+                descriptor = DeviceDescriptor(kind=self._kind, name=name, architecture="stub", uuid=uuid)
+                devices = [uuid] if uuid else []
+                environment = Environment(device=descriptor, devices=devices, seed=self._settings.seed)
+                return EnvironmentRead(environment=environment)
             case Open():
                 self._steps = ast.literal_eval(Path(request.path).read_text())[request.spec]["candidates"]
                 return Opened(outcome="qualified", output=f"sha256:{request.case}", launches=3)

@@ -3,6 +3,7 @@
 import os
 import types
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +94,12 @@ class Collection:
         self._patterns: list[str] = config.getini("kernelqual_files")
         self._names: dict[str, Path] = {}
         self._declared: list[pytest.Item] = []
+
+    def pytest_sessionstart(self) -> None:
+        """Let a worker's device process start while everything else does."""
+        if hasattr(self._config, "workerinput"):
+            with suppress(KernelqualError):  # whoever asks it first is told
+                self._run.device.begin()
 
     def pytest_pycollect_makemodule(self, module_path: Path, parent: pytest.Collector) -> pytest.Module | None:
         """Collect spec files our own way."""

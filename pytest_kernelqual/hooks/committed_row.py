@@ -57,6 +57,7 @@ class RowSession:
 
     def run(self) -> None:
         """Reach a verdict and fail the test with it."""
+        began = time.monotonic()
         try:
             record = self._checked()
         except DeviceProcessError as death:
@@ -70,7 +71,8 @@ class RowSession:
         timed_at = self._run.timed_before.get(self._item.nodeid, "")
         if record.gates:
             timed_at = self._run.started_at.isoformat(timespec="seconds")
-        self._record = structs.replace(record, nodeid=self._item.nodeid, timed_at=timed_at)
+        took_s = round(time.monotonic() - began, 3)
+        self._record = structs.replace(record, nodeid=self._item.nodeid, timed_at=timed_at, duration_s=took_s)
         self._publish(self._record)
         if not record.passed:
             pytest.fail(committed_text(self._record), pytrace=False)

@@ -1,45 +1,68 @@
-"""pytest-xdist: hand devices to workers."""
+"""pytest-xdist: give each worker its place, by which it takes a device, and hand out items."""
 
-from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import count
 from typing import Any
 
 import pytest
 
-from pytest_kernelqual.hooks.run import Run
+from pytest_kernelqual.hooks.device_check import look_for_device, usage_errors
+from pytest_kernelqual.hooks.run import Run, controls_workers
+from pytest_kernelqual.hooks.scheduling import Scheduling, Unit, durations, in_given_order, units
+from pytest_kernelqual.report.phrases import counted
 
 
 class Distribution:
     """Hooks of xdist's controller."""
 
-    def __init__(self, run: Run) -> None:
-        """Keep the run; devices are looked for when the first worker starts."""
+    def __init__(self, config: pytest.Config, run: Run) -> None:
+        """Keep the run."""
+        self._config = config
         self._run = run
-        self._devices: list[str] | None = None
-        self._given: dict[str, str] = {}
+        self._slots: dict[str, int] = {}
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
-        """Tell a new worker its device: the least used, so that a replacement gets the device of the one that died."""
+        """Give a new worker the first free place: a replacement gets that of the one that died, and so its device."""
         node.workerinput["kernelqual_default_paths"] = self._run.default_paths
-        device = self._least_used()
-        if device is not None:
-            self._given[node.gateway.id] = device
-            node.workerinput["kernelqual_device"] = device
+        taken = set(self._slots.values())
+        slot = next(number for number in count() if number not in taken)
+        self._slots[node.gateway.id] = node.workerinput["kernelqual_slot"] = slot
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any, error: Any) -> None:
-        """Take back the device of a worker that ended."""
+        """Take back the place of a worker that ended."""
         del error
-        self._given.pop(node.gateway.id, None)
+        self._slots.pop(node.gateway.id, None)
 
-    def _least_used(self) -> str | None:
-        kind, _, index = self._run.settings.device.partition(":")
-        if kind == "interpreter":
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Scheduling | None:
+        """Hand out items our way, unless another one was chosen by --dist."""
+        del log
+        if config.getoption("dist") != "load":
             return None
-        if self._devices is None:
-            devices = self._run.device.hello().devices
-            self._run.close()  # workers own the devices now
-            # A device that was asked for by its index is the only one that workers share.
-            self._devices = devices[int(index) : int(index) + 1] if index else devices
-        used = Counter(self._given.values())
-        return min(self._devices, key=lambda device: used[device], default=None)
+        return Scheduling(config, len(self._slots), self._units)
+
+    def _units(self, nodeids: Sequence[str]) -> list[Unit]:
+        """Return what is handed out together; a budget is spent in the order that the workers gave their items."""
+        made = units(nodeids, self._run.plan, durations(self._run.report))
+        return made if self._run.settings.budget_s is None else in_given_order(made)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self) -> Iterator[Any]:
+        """Hear what this process found of devices, and tell how they are shared, while the workers start."""
+        if controls_workers(self._config) and self._run.settings.device != "interpreter":
+            with usage_errors():
+                devices = look_for_device(self._run)
+            self._run.restart()  # workers own the devices
+            reporter = self._config.pluginmanager.getplugin("terminalreporter")
+            if reporter is not None and devices:
+                reporter.write_line(f"kernelqual: {_shared(len(self._slots), devices)}")
+        return (yield)
+
+
+def _shared(workers: int, devices: int) -> str:
+    """Say how many devices workers use."""
+    told = f"{counted(workers, 'worker')} on {counted(min(workers, devices), 'device')}"
+    idle = devices - workers
+    return f"{told}; {counted(idle, 'device')} of {devices} stay idle: -n {devices} uses all" if idle > 0 else told

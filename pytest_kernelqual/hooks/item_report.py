@@ -25,15 +25,17 @@ class ItemReport(Struct, frozen=True, kw_only=True):
 
 def attach(run: Run, report: pytest.TestReport, kernel: KernelRecord, *, handwritten: bool) -> None:
     """Put an item's record on its report as one ASCII string and into the journal; on a failing one the log too."""
-    cases = [agreed(case, report, handwritten=handwritten) for case in kernel.cases]
+    known = run.known_environment
+    uuid = known.device.uuid if known is not None else ""
+    cases = [structs.replace(agreed(case, report, handwritten=handwritten), device_uuid=uuid) for case in kernel.cases]
     for case in cases:
         run.journal.case(case.nodeid, case)
-    rows = [_agreed_row(row, report) for row in kernel.committed]
+    rows = [structs.replace(_agreed_row(row, report), device_uuid=uuid) for row in kernel.committed]
     for row in rows:
         run.journal.row(row.nodeid, row)
     sent = ItemReport(
         kernel=structs.replace(kernel, cases=cases, committed=rows),
-        environment=run.known_environment,
+        environment=known,
         journal_problem=run.journal_problem,
     )
     # Extra attributes of reports travel under xdist, where a plain string is the only safe value.

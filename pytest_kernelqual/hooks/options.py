@@ -26,7 +26,7 @@ _UNITS_S = {"ms": 0.001, "s": 1.0, "": 1.0, "min": 60.0, "h": 3600.0}
 _TIME = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(ms|s|min|h|)")
 
 
-def read_settings(config: pytest.Config, *, visible_device: str | None = None) -> Settings:
+def read_settings(config: pytest.Config, *, slot: int | None = None) -> Settings:
     """Return the settings of the run; SettingsError shows the option, the value seen and the limit."""
     import_mode = str(config.getoption("importmode"))
     if import_mode not in get_args(ImportMode):
@@ -35,7 +35,7 @@ def read_settings(config: pytest.Config, *, visible_device: str | None = None) -
         root_dir=str(config.rootpath),
         import_mode=cast("ImportMode", import_mode),
         device=_value(config, "device", _device, "auto"),
-        visible_device=visible_device,
+        slot=slot,
         seed=_value(config, "seed", _count(0, _MAX_SEED), 0),
         seeds=_value(config, "seeds", _count(1, _MAX_COUNT), None),
         profiles=_value(config, "profiles", _profiles, None),

@@ -32,7 +32,7 @@ def register(config: pytest.Config, *, default_paths: bool) -> None:
     config.option.doctestmodules = False
     workerinput: dict[str, Any] | None = getattr(config, "workerinput", None)
     try:
-        settings = read_settings(config, visible_device=(workerinput or {}).get("kernelqual_device"))
+        settings = read_settings(config, slot=(workerinput or {}).get("kernelqual_slot"))
         path = report_path(config)
         if workerinput is None and not config.option.collectonly:
             check_writable(path)
@@ -55,4 +55,4 @@ def register(config: pytest.Config, *, default_paths: bool) -> None:
     manager.register(Fixtures(config, run), "kernelqual-fixtures")
     if workerinput is None:
         manager.register(Results(config, run), "kernelqual-results")
-        manager.register(Distribution(run), "kernelqual-distribution")
+        manager.register(Distribution(config, run), "kernelqual-distribution")

@@ -9,14 +9,16 @@ from msgspec import structs
 
 from pytest_kernelqual.committed.refusal import Refusal
 from pytest_kernelqual.committed.store import UpdateReport
-from pytest_kernelqual.errors import DeviceProcessError, DocumentError, KernelqualError, SettingsError
+from pytest_kernelqual.errors import DocumentError
 from pytest_kernelqual.hooks.benchmark import Benchmarks
+from pytest_kernelqual.hooks.device_check import look_for_device, usage_errors
 from pytest_kernelqual.hooks.item_report import detach, why
 from pytest_kernelqual.hooks.junit_log import close_testcases, junit_log
 from pytest_kernelqual.hooks.refreshing import over_budget, uncollected, undropped, untimed, write_proposals
 from pytest_kernelqual.hooks.run import Run, controls_workers
 from pytest_kernelqual.hooks.signals import SIGTERM_TEXT, Signals
 from pytest_kernelqual.model.record import CaseRecord, CommittedRecord, Document, Environment, KernelRecord
+from pytest_kernelqual.report.devices import other_kinds, together
 from pytest_kernelqual.report.document import build, encode, write
 from pytest_kernelqual.report.journal import read_plan, recover, unfinished_case
 from pytest_kernelqual.report.junit import PER_CASE, case_properties, suite_properties
@@ -46,7 +48,8 @@ class Results:
         self._files: list[KernelRecord] = []
         """What is wrong with committed files as a whole."""
         self._refreshed: list[UpdateReport | Refusal] | None = None
-        self._environment: Environment | None = None
+        self._environments: list[Environment] = []
+        """What workers told with their reports, each once."""
         self._failed: dict[str, str] = {}
         """What failed by pytest's own account, and why."""
         self._running: dict[tuple[str, Any], pytest.TestReport] = {}
@@ -62,26 +65,16 @@ class Results:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
         """Claim the journal's folder, let SIGTERM end the run as Ctrl-C does, and look for the device."""
-        try:
+        with usage_errors():
             if not self._config.option.collectonly:
                 self._signals.install()
                 self._folder = SessionFolder(self._run.journal_folder)
-            kind = "interpreter"
-            if not (controls_workers(self._config) and self._run.settings.device == "interpreter"):
-                kind = self._run.device.hello().kind
-            if self._run.settings.update and kind == "interpreter":
-                raise SettingsError(
-                    "--kernelqual-update measures on a device, and this run has none (the Triton interpreter runs the "
-                    "kernels): nothing would be measured; run it where a GPU is, or leave the option out"
-                )
+            if not controls_workers(self._config):
+                look_for_device(self._run)
+            elif self._run.settings.device != "interpreter":
+                self._run.device.begin()  # beside the workers and theirs; `Distribution` asks it
             if self._run.settings.update and not self._config.option.collectonly:
                 self._run.store.check_writable()
-        except DeviceProcessError as death:
-            raise pytest.UsageError(
-                f"--kernelqual: the device process did not start: {death.cause}\n{death.log}"
-            ) from None
-        except KernelqualError as error:
-            raise pytest.UsageError(f"--kernelqual: {error}") from None
 
     def pytest_report_header(self) -> list[str]:
         """Say what was asked for and where results go."""
@@ -126,7 +119,8 @@ class Results:
     def _take(self, report: pytest.TestReport) -> None:
         sent = detach(report)
         if sent is not None:
-            self._environment = self._environment or sent.environment
+            if sent.environment is not None and sent.environment not in self._environments:
+                self._environments.append(sent.environment)
             if sent.journal_problem:
                 self._problems.append(f"the journal is incomplete: {sent.journal_problem}")
             self._finished.update({case.nodeid: case for case in sent.kernel.cases})
@@ -261,12 +255,14 @@ class Results:
         if hidden:
             more = f" (and {len(hidden) - 1} more)" if len(hidden) > 1 else ""
             self._problems.append(f"the report holds a failure that no item shows: {hidden[0]}{more}")
+        told = [*([environment] if environment is not None else []), *self._environments]
+        environment = self._stamped(together(told))
+        self._problems += filter(None, [other_kinds(told)])
         if not cut_short:
-            self._problems += untimed(kernels, environment or self._environment)
+            self._problems += untimed(kernels, environment)
             if self._run.default_paths:
                 self._problems += uncollected(self._run.store, self._config.rootpath, nodeids)
         because += [*missed, *over_budget(kernels), *self._notes]
-        environment = self._stamped(environment or self._environment)
         if self._run.settings.update and self._refreshed is None:
             complete = not because and not self._problems
             self._refreshed = write_proposals(self._run.store, kernels, environment, complete=complete)

@@ -93,9 +93,11 @@ class Run:
     @property
     def lock(self) -> DeviceLock:
         """Return the lock of the device that this process uses."""
+        environment = self.environment()
+        if environment is None:  # asked again for the next item: what could not be told yet is no device to share
+            return DeviceLock("")
         if self._lock is None:
-            environment = self.environment()
-            self._lock = DeviceLock(environment.device.uuid if environment is not None else "")
+            self._lock = DeviceLock(environment.device.uuid)
         return self._lock
 
     @property
@@ -116,7 +118,9 @@ class Run:
     def confirming(self) -> list[Device]:
         """Return two more processes on the same device, in which suspects of the whole run are timed again."""
         if not self._confirming:
-            self._confirming = [DeviceProcess(self.settings), DeviceProcess(self.settings)]
+            known = self.known_environment
+            settings = structs.replace(self.settings, device_uuid=known.device.uuid if known is not None else "")
+            self._confirming = [DeviceProcess(settings), DeviceProcess(settings)]
         return self._confirming
 
     def committed_device(self) -> CommittedDevice | None:

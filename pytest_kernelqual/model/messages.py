@@ -90,7 +90,9 @@ class Hello(Struct, frozen=True, tag=True, kw_only=True):
 
     kind: Literal["cuda", "hip", "interpreter"]
     devices: list[str] = field(default_factory=list)
-    """UUIDs of the devices that it can see, for sharing them out."""
+    """Names of the devices that workers share out, as the visibility variable takes them."""
+    show: str = ""
+    """The device that the environment must show from the start: it was too late to hide the others."""
 
 
 class Progress(Struct, frozen=True, tag=True, kw_only=True):

@@ -189,6 +189,9 @@ class CommittedRecord(Struct, frozen=True, kw_only=True):
     proposal: Proposal | None = None
     """What --kernelqual-update found."""
     passed: bool = False
+    device_uuid: str = ""
+    """The device of the process that checked it."""
+    duration_s: float = 0.0
 
 
 class FixedRecord(Struct, frozen=True, kw_only=True):
@@ -271,6 +274,8 @@ class CaseRecord(Struct, frozen=True, kw_only=True):
     """Why the item failed, one line each; empty when it passed."""
     restarts: int = 0
     """Times that the device process had to be started again."""
+    device_uuid: str = ""
+    """The device that ran it."""
     duration_s: float = 0.0
 
 
@@ -298,12 +303,15 @@ class DeviceDescriptor(Struct, frozen=True, kw_only=True):
     compute_units: int = 0
     memory_bytes: int = 0
     uuid: str = ""
+    """Empty in the report of a run that used several: `devices` of the environment tells them."""
 
 
 class Environment(Struct, frozen=True, kw_only=True):
     """Provenance of a run; versions that are not installed are empty."""
 
     device: DeviceDescriptor
+    devices: list[str] = field(default_factory=list)
+    """UUIDs of all devices that were used, sorted."""
     driver: str = ""
     runtime: str = ""
     torch: str = ""

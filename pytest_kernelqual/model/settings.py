@@ -25,7 +25,11 @@ class Settings(Struct, frozen=True, kw_only=True):
     device: str = "auto"
     """`auto`, `cuda`, `cuda:1`, `hip`, `hip:0` or `interpreter`; `target:cuda:90` in a process that only compiles."""
     visible_device: str | None = None
-    """UUID or index of the device that this process must use; given to xdist workers."""
+    """UUID or index of the one device that the device process is shown by its environment; empty: none."""
+    slot: int | None = None
+    """Place of an xdist worker among those that run: of n devices it takes number `slot` modulo n."""
+    device_uuid: str = ""
+    """UUID of the device that an earlier device process had, whose place this one takes."""
     seed: int = 0
     seeds: int | None = None
     """Input sets of normal values of each case; None: 1."""

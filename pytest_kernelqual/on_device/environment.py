@@ -5,6 +5,7 @@ import platform
 import sys
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
+from itertools import takewhile
 from typing import Literal, NamedTuple
 
 import torch
@@ -51,7 +52,10 @@ def choose(settings: Settings) -> Device:
     if wanted == "target":
         _set_interpreter(on=False)
         return Device("hip" if index.startswith("hip") else "cuda", torch.device("cpu"), index)
+    too_high = _hide_others(settings)
     here = _gpu_kind()
+    if settings.device_uuid and here is None:
+        raise SettingsError(_gone(settings, "no GPU"))
     asked_for_interpreter = os.environ.get("TRITON_INTERPRET") == "1"
     if wanted == "auto":
         wanted = here if here is not None and not asked_for_interpreter else "interpreter"
@@ -64,34 +68,84 @@ def choose(settings: Settings) -> Device:
             f"device {settings.device!r} was asked for and torch {torch.__version__} sees {found}; "
             "use --kernelqual-device=auto or interpreter, or run where the device is"
         )
-    count = torch.cuda.device_count()
-    number = int(index) if index and settings.visible_device is None else 0
-    if number >= count:
-        raise SettingsError(
-            f"device {settings.device!r} was asked for and there are {count}: use an index below {count}"
-        )
+    if too_high:
+        raise SettingsError(too_high)
     _set_interpreter(on=False)
-    device = torch.device("cuda", number)
-    return Device("hip" if here == "hip" else "cuda", device)
+    return Device("hip" if here == "hip" else "cuda", torch.device("cuda", 0))
+
+
+def check_same(device: Device, settings: Settings) -> None:
+    """Make sure that a process that takes another's place has its device; SettingsError when that has gone.
+
+    Indices move up when a device falls off the bus, and every lock and record is of the device of before.
+    """
+    if not settings.device_uuid or device.target:
+        return
+    found = _descriptor(device).uuid
+    if found != settings.device_uuid:
+        raise SettingsError(_gone(settings, f"device {found}"))
+
+
+def show_from_outside(devices: list[str]) -> str:
+    """Return the device that must be shown by the environment from the start; empty where hiding the others worked.
+
+    Some runtimes had to be initialised to count `devices`, and look at the environment once.
+    """
+    shown = os.environ.get(visibility_variable(), "")
+    return shown if len(devices) > 1 and shown in devices and torch.cuda.device_count() > 1 else ""
+
+
+def _hide_others(settings: Settings) -> str:
+    """Hide all devices but the one asked for by its index, or the one that falls to a worker; say what is wrong.
+
+    Builders and libraries that take "the" device, in whatever thread, then take this one.
+    """
+    _, _, index = settings.device.partition(":")
+    devices = visible_devices()
+    if not devices or settings.visible_device is not None or (not index and settings.slot is None):
+        return ""
+    number = int(index) if index else (settings.slot or 0) % len(devices)
+    if number >= len(devices):
+        there = len(devices)
+        return f"device {settings.device!r} was asked for and there are {there}: use an index below {there}"
+    os.environ[visibility_variable()] = devices[number]
+    return ""
+
+
+def _gone(settings: Settings, found: str) -> str:
+    return (
+        f"the device {settings.device_uuid} that this process used is gone: in its place there is {found}; "
+        "see the system's log for why, and run again"
+    )
 
 
 def visible_devices() -> list[str]:
     """Return what to put into the visibility variable for each device, without touching one."""
-    if _gpu_kind() is None:
-        return []
-    named = [item.strip() for item in os.environ.get(visibility_variable(), "").split(",") if item.strip()]
-    return named or [str(index) for index in range(torch.cuda.device_count())]
+    given = os.environ.get(visibility_variable())
+    named = [item.strip() for item in given.split(",")] if given is not None else []
+    if named and named[0].startswith("MIG-"):
+        # The runtime shows a process one instance, whatever more are named; other processes may have the others.
+        return list(takewhile(lambda name: name.startswith("MIG-"), named))
+    count = torch.cuda.device_count() if _gpu_kind() is not None else 0
+    # What follows a name that is no device is not visible either.
+    return named[:count] if given is not None else [str(index) for index in range(count)]
 
 
 def visibility_variable() -> str:
     """Return the environment variable by which this torch's runtime is shown only some devices."""
-    return "HIP_VISIBLE_DEVICES" if torch.version.hip else "CUDA_VISIBLE_DEVICES"
+    if torch.version.hip is None:
+        return "CUDA_VISIBLE_DEVICES"
+    told = [name for name in ("HIP_VISIBLE_DEVICES", "CUDA_VISIBLE_DEVICES") if name in os.environ]
+    # ROCR_VISIBLE_DEVICES is read below HIP, which then counts from 0 again.
+    return told[0] if told and "ROCR_VISIBLE_DEVICES" not in os.environ else "HIP_VISIBLE_DEVICES"
 
 
 def read_environment(device: Device, settings: Settings, *, seeds: int, repeats: int) -> Environment:
     """Return the device descriptor and versions; touches the device."""
+    descriptor = _descriptor(device)
     return Environment(
-        device=_descriptor(device),
+        device=descriptor,
+        devices=[descriptor.uuid] if descriptor.uuid else [],
         driver=_driver(device),
         runtime=_runtime(device),
         torch=str(torch.__version__),

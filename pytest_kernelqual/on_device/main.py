@@ -28,9 +28,13 @@ def prepare(settings: Settings, send: Callable[[Reply], None]) -> "tuple[Server,
         SettingsError: The asked device is not there, or torch or triton is not installed.
     """
     try:
-        from pytest_kernelqual.on_device.environment import choose, visible_devices  # noqa: PLC0415 - see above
+        from pytest_kernelqual.on_device import environment  # noqa: PLC0415 - see above
 
-        device = choose(settings)
+        devices = environment.visible_devices()
+        device = environment.choose(settings)
+        show = environment.show_from_outside(devices)
+        if not show:
+            environment.check_same(device, settings)
         from pytest_kernelqual.on_device.server import Server  # noqa: PLC0415 - see above
 
         if device.target:
@@ -48,7 +52,7 @@ def prepare(settings: Settings, send: Callable[[Reply], None]) -> "tuple[Server,
         raise SettingsError(
             f"{error.name} is not installed for {sys.executable}: install pytest-kernelqual[torch,triton]"
         ) from None
-    return Server(settings, device, send), Hello(kind=device.kind, devices=visible_devices())
+    return Server(settings, device, send), Hello(kind=device.kind, devices=devices, show=show)
 
 
 def serve(channel: socket.socket) -> None:

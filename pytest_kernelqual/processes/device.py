@@ -30,6 +30,9 @@ class Device(Protocol):
     def last_error(self) -> BaseException | None:
         """Return what the last builder or launch raised, where its frames are at hand."""
 
+    def begin(self) -> None:
+        """Start if need be, and do not wait until it is ready."""
+
     def hello(self) -> Hello:
         """Start if need be, and return what it runs on; SettingsError when the asked device is not there."""
 

@@ -12,8 +12,11 @@ import sys
 import tempfile
 import time
 
+from msgspec import structs
+
 from pytest_kernelqual.errors import DeviceProcessError, KernelqualError, SettingsError
 from pytest_kernelqual.model.messages import (
+    EnvironmentRead,
     Hello,
     Progress,
     Refused,
@@ -58,12 +61,20 @@ class DeviceProcess:
         """Return None: exceptions stay in the device process."""
         return None
 
+    def begin(self) -> None:
+        """Start the process if need be, and do not wait until it is ready."""
+        if self._process is None:
+            self._start()
+
     def hello(self) -> Hello:
         """Start if need be, and return what the process runs on."""
-        if self._process is None or self._hello is None:
-            self._start()
+        self.begin()
         if self._hello is None:
-            raise KernelqualError("the device process is running and has not said hello; this is a fault of the tool")
+            self._hello = self._ready()
+        if self._hello.show and self._settings.visible_device is None:
+            self.close()
+            self._settings = structs.replace(self._settings, visible_device=self._hello.show)
+            return self.hello()
         return self._hello
 
     def ask(self, request: Request, limits: Limits, on_progress: OnProgress | None = None) -> Reply:
@@ -94,6 +105,9 @@ class DeviceProcess:
             raise
         if isinstance(reply, Refused):
             raise KernelqualError(reply.message)
+        if isinstance(reply, EnvironmentRead):
+            # Whatever process comes after this one must have the same device.
+            self._settings = structs.replace(self._settings, device_uuid=reply.environment.device.uuid)
         if getattr(reply, "fatal", False):
             self.kill()
         return reply
@@ -149,9 +163,19 @@ class DeviceProcess:
             theirs.close()
             os.close(leash_read)
         self._channel, self._leash, self._received = ours, leash_write, bytearray()
-        limits = Limits(self._settings.start_timeout_s, 0, 0)
+        self._hello = None
         try:
             self._send(encode(Start(settings=self._settings)))
+        except _NoAnswer:
+            return  # how it ended is told to whoever waits for it
+        except BaseException:
+            self.kill()
+            raise
+
+    def _ready(self) -> Hello:
+        """Wait for the first words of the process."""
+        limits = Limits(self._settings.start_timeout_s, 0, 0)
+        try:
             reply = decode_reply(self._read_line(time.monotonic() + limits.inputs_s))
         except _NoAnswer as silence:
             raise self._end(silence, STARTING, 0, limits) from None
@@ -163,7 +187,7 @@ class DeviceProcess:
             raise SettingsError(reply.message)
         if not isinstance(reply, Hello):
             raise KernelqualError(f"the device process began with {type(reply).__name__}; this is a fault of the tool")
-        self._hello = reply
+        return reply
 
     def _environment(self) -> dict[str, str]:
         environment = dict(os.environ)

@@ -41,6 +41,9 @@ class InProcessDevice:
         opened = self._server[0].open_case if self._server is not None else None
         return opened.executor.last_error if opened is not None else None
 
+    def begin(self) -> None:
+        """Do nothing: there is no process to wait for."""
+
     def hello(self) -> Hello:
         """Choose the interpreter and return it."""
         return self._prepared()[1]

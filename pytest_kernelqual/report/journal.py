@@ -24,6 +24,7 @@ from pytest_kernelqual.model.record import (
     FixedRecord,
     KernelRecord,
 )
+from pytest_kernelqual.report.devices import together
 from pytest_kernelqual.report.plan import PLAN_SCHEMA, Plan, PlannedCase, PlannedRow
 
 PLAN_FILE = "plan.json"
@@ -261,7 +262,7 @@ def recover(
         for kernel in plan.kernels
     ]
     found.reasons.extend(_gaps(plan, found))
-    return kernels, found.environment or plan.environment, plan.nodeids, list(dict.fromkeys(found.reasons))
+    return kernels, together(found.environments) or plan.environment, plan.nodeids, list(dict.fromkeys(found.reasons))
 
 
 def unfinished_case(folder: PathText, plan: Plan, nodeid: str) -> CaseRecord | None:
@@ -284,7 +285,7 @@ class _Found(Struct):
     candidates: dict[str, dict[str, CandidateRecord]] = field(default_factory=dict)
     cases: dict[str, CaseRecord] = field(default_factory=dict)
     rows: dict[str, CommittedRecord] = field(default_factory=dict)
-    environment: Environment | None = None
+    environments: list[Environment] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
 
     def add(self, line: Line) -> None:
@@ -305,7 +306,7 @@ class _Found(Struct):
         elif isinstance(line, NoteLine):
             self.reasons.append(line.text)
         else:
-            self.environment = self.environment or line.environment
+            self.environments.append(line.environment)
 
 
 def _lines(path: Path, reasons: list[str]) -> Iterator[Line]:

@@ -16,14 +16,12 @@ from pytest_kernelqual.model.record import (
     Environment,
     KernelRecord,
 )
+from pytest_kernelqual.report.devices import OF_KIND, together
 from pytest_kernelqual.report.document import build
 from pytest_kernelqual.report.phrases import and_more, counted
 from pytest_kernelqual.report.plan import NOTHING_SELECTED, Plan
 
-_DEVICE = ("kind", "name", "architecture", "compute_units")
-# Machines of one kind may differ in these.
-_OF_ONE_MACHINE = ("memory_bytes", "uuid")
-_OF_RUN = ("started_at", "duration_s", "device")
+_OF_RUN = ("started_at", "duration_s", "device", "devices")
 _MOST_NAMED = 5
 
 
@@ -175,7 +173,7 @@ def _differing(one: Environment | None, other: Environment | None) -> Iterator[t
     for name in one.__struct_fields__:
         if name not in _OF_RUN and getattr(one, name) != getattr(other, name):
             yield name, getattr(one, name), getattr(other, name)
-    for name in _DEVICE:
+    for name in OF_KIND:
         if getattr(one.device, name) != getattr(other.device, name):
             yield f"device {name}", getattr(one.device, name), getattr(other.device, name)
 
@@ -260,14 +258,9 @@ def _unreached(shards: Sequence[Shard]) -> Iterator[str]:
 def _environment(shards: Sequence[Shard]) -> Environment | None:
     """Return what all say; the time is from the first start, and what all took together."""
     told = [shard.document.environment for shard in shards if shard.document.environment is not None]
-    if len(told) < 2:  # noqa: PLR2004 - nothing to put together
-        return told[0] if told else None
-    devices = [environment.device for environment in told]
-    blank = {"memory_bytes": 0, "uuid": ""}
-    differing = {name: blank[name] for name in _OF_ONE_MACHINE if len({getattr(one, name) for one in devices}) > 1}
-    return structs.replace(
-        told[0],
-        device=structs.replace(devices[0], **differing),
+    whole = together(told)
+    return whole and structs.replace(
+        whole,
         started_at=min(environment.started_at for environment in told),
         duration_s=round(sum(environment.duration_s for environment in told), 3),
     )
