@@ -124,10 +124,11 @@ def _gib(text: str) -> float:
 
 
 def _targets(config: pytest.Config) -> tuple[str, ...]:
-    """Return the compile targets, each once, by architecture."""
+    """Return the compile targets as named, the first of each architecture."""
     given: list[str] = config.getoption("kernelqual_target") or config.getini("kernelqual_target")
     names = [name.strip() for text in given for name in text.split(",") if name.strip()]
-    return tuple(dict.fromkeys(find_target(name).name for name in names))
+    first = {find_target(name).name: name for name in reversed(names)}
+    return tuple(name for name in dict.fromkeys(names) if name in first.values())
 
 
 def _cores(config: pytest.Config) -> int:

@@ -23,8 +23,9 @@ from triton.runtime.jit import JITFunction
 from pytest_kernelqual.errors import DryRunError
 from pytest_kernelqual.launch import tuning
 from pytest_kernelqual.launch.dry_caches import DryCaches
-from pytest_kernelqual.launch.forcing import defining, patch, pinned
+from pytest_kernelqual.launch.forcing import pinned
 from pytest_kernelqual.launch.kernels import is_scalar, plain
+from pytest_kernelqual.launch.patching import defining, pass_through, patch
 from pytest_kernelqual.launch.proof import sizes
 from pytest_kernelqual.launch.storages import Storages
 
@@ -245,6 +246,7 @@ class _Running:
         interpreter = sys.modules.get("triton.runtime.interpreter")
         if interpreter is not None:
             patch(undo, interpreter.InterpretedFunction, "run", _interpreted)
+        pass_through(undo)
         # What goes past the kernel objects ends here.
         patch(undo, CompiledKernel, "run", property(lambda _compiled: self._stray))
         patch(undo, CompiledKernel, "launch_metadata", lambda *_launch: None)

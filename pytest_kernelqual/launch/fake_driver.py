@@ -1,6 +1,6 @@
 """A driver for a target that is not there: Triton specialises and compiles for it, and nothing can be launched."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,9 +15,10 @@ from pytest_kernelqual.errors import DryRunError
 class FakeDriver:
     """Answer as the driver of `target` would, with tensors of the CPU."""
 
-    def __init__(self, target: GPUTarget) -> None:
-        """Keep the target."""
+    def __init__(self, target: GPUTarget, properties: Mapping[str, Any] | None = None) -> None:
+        """Keep the target, and what is known of its devices."""
         self.target = target
+        self.properties = properties
         self.utils = self
 
     def get_current_target(self) -> GPUTarget:
@@ -43,6 +44,12 @@ class FakeDriver:
         """Return torch's module for that device."""
         return torch.cpu
 
+    def get_device_properties(self, _device: int = 0) -> Mapping[str, Any]:
+        """Return what is known of the only device."""
+        if self.properties is None:
+            raise _refused("get_device_properties")
+        return self.properties
+
     def is_active(self) -> bool:
         """Tell that there is a device."""
         return True
@@ -51,7 +58,11 @@ class FakeDriver:
         """Refuse what needs the device itself: loading, launching, properties, timing."""
         if name.startswith("__"):
             raise AttributeError(name)
-        raise DryRunError(f"{name} of the driver was asked for, and there is no device: nothing is loaded or launched")
+        raise _refused(name)
+
+
+def _refused(name: str) -> DryRunError:
+    return DryRunError(f"{name} of the driver was asked for, and there is no device: nothing is loaded or launched")
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from triton.runtime.jit import JITFunction
 from pytest_kernelqual.errors import UnsupportedConfigError
 from pytest_kernelqual.launch import tuning
 from pytest_kernelqual.launch.kernels import interpreted, jit_function, launch_options, levels, signature
+from pytest_kernelqual.launch.patching import defining, pass_through, patch
 from pytest_kernelqual.launch.proof import (
     Launch,
     Launches,
@@ -138,6 +139,8 @@ class _Observation:
             patch(undo, cls, "run", self._tuner_run())
         for cls in defining(Heuristics, "run"):
             patch(undo, cls, "run", self._heuristics_run(vars(cls)["run"]))
+        if self.forced:
+            pass_through(undo, lambda wrapper: levels(wrapper)[-1:] == [self.jit])
         patch(undo, self.jit, "run", self._jit_run(self.jit.run))
         if self.interpreted:
             return
@@ -362,23 +365,3 @@ def _forced_value(frame: _Frame, name: str, compute: Callable[..., Any], value: 
         return value
 
     return forced
-
-
-def defining(base: type, name: str) -> list[type]:
-    """Return `base` and the subclasses of it that define `name` themselves."""
-    found, todo = [], [base]
-    while todo:
-        cls = todo.pop()
-        todo.extend(cls.__subclasses__())
-        if name in vars(cls) and cls not in found:
-            found.append(cls)
-    return found
-
-
-def patch(undo: ExitStack, obj: Any, name: str, value: Any) -> None:
-    """Set an attribute until `undo` is closed."""
-    if name in vars(obj):
-        undo.callback(setattr, obj, name, vars(obj)[name])
-    else:
-        undo.callback(delattr, obj, name)
-    setattr(obj, name, value)

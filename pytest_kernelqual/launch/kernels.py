@@ -90,7 +90,7 @@ def levels(kernel: object) -> list[Any]:
     """Return the wrappers of a kernel, outermost first, ending in its jit function; empty for anything else."""
     chain = [kernel]
     while isinstance(chain[-1], KernelInterface):
-        if isinstance(chain[-1], _jit_types()):
+        if isinstance(chain[-1], jit_types()):
             return chain
         inner = getattr(chain[-1], "fn", None)
         if any(inner is outer for outer in chain):
@@ -230,7 +230,8 @@ def _not_a_kernel(obj: object) -> str:
     )
 
 
-def _jit_types() -> tuple[type, ...]:
+def jit_types() -> tuple[type, ...]:
+    """Return Triton's own kernel types, compiled and interpreted."""
     # The interpreter is imported by Triton only where it is asked for, and needs numpy.
     interpreter = sys.modules.get("triton.runtime.interpreter")
     return (JITFunction,) if interpreter is None else (JITFunction, interpreter.InterpretedFunction)

@@ -9,6 +9,7 @@ from triton.runtime.errors import OutOfResources
 
 from pytest_kernelqual.errors import SettingsError
 from pytest_kernelqual.launch.fake_driver import FakeDriver
+from pytest_kernelqual.launch.target_host import answer_for, driver_properties, lockstep_threads
 from pytest_kernelqual.model.targets import Target
 
 
@@ -25,7 +26,7 @@ def must_fit(target: Target, resources: Mapping[str, int]) -> None:
 
 
 def activate(target: Target) -> None:
-    """Let Triton see a device of this target in this process from now on; nothing can be launched.
+    """Let Triton and production see a device of this target in this process from now on; nothing can be launched.
 
     Raises:
         SettingsError: The installed triton does not compile for it.
@@ -34,10 +35,10 @@ def activate(target: Target) -> None:
     if backend == "cuda":
         gpu = GPUTarget("cuda", int(architecture), 32)
     else:
-        # CDNA and older run 64 threads in lockstep, RDNA (gfx10 and later) 32.
-        gpu = GPUTarget("hip", architecture, 32 if architecture.startswith("gfx1") else 64)
+        gpu = GPUTarget("hip", architecture, lockstep_threads(target))
     try:
         make_backend(gpu)
     except Exception as error:
         raise SettingsError(f"the installed triton does not compile for {target.name}: {error}") from error
-    driver.set_active(FakeDriver(gpu))
+    driver.set_active(FakeDriver(gpu, driver_properties(target)))
+    answer_for(target)

@@ -16,6 +16,8 @@ class Target(NamedTuple):
     threads: int = 1024
     tensor_columns: int = 0
     """Columns of tensor memory; 0 where there is none."""
+    compute_units: int = 0
+    """Streaming multiprocessors or compute units of a product; 0 where they are not known."""
 
 
 # NVIDIA: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": maximum shared memory per
@@ -47,37 +49,38 @@ _TARGETS = {
     )
 }
 
-# Product names as drivers report them, matched by what is distinctive in them.
+# Product names as drivers report them, matched by what is distinctive in them, with compute units of the data sheets
+# (H100: SXM). What stands first for an architecture is asked of where the architecture alone is named.
 _PRODUCTS = {
-    "T4": "cuda:75",
-    "A100": "cuda:80",
-    "A30": "cuda:80",
-    "A10": "cuda:86",
-    "A40": "cuda:86",
-    "RTX A6000": "cuda:86",
-    "RTX 3090": "cuda:86",
-    "L4": "cuda:89",
-    "L40": "cuda:89",
-    "L40S": "cuda:89",
-    "RTX 4090": "cuda:89",
-    "H100": "cuda:90",
-    "H200": "cuda:90",
-    "H20": "cuda:90",
-    "GH200": "cuda:90",
-    "B200": "cuda:100",
-    "GB200": "cuda:100",
-    "B300": "cuda:103",
-    "GB300": "cuda:103",
-    "RTX 5090": "cuda:120",
-    "MI210": "hip:gfx90a",
-    "MI250": "hip:gfx90a",
-    "MI250X": "hip:gfx90a",
-    "MI300A": "hip:gfx942",
-    "MI300X": "hip:gfx942",
-    "MI325X": "hip:gfx942",
-    "MI350X": "hip:gfx950",
-    "MI355X": "hip:gfx950",
-    "RX 7900 XTX": "hip:gfx1100",
+    "T4": ("cuda:75", 40),
+    "A100": ("cuda:80", 108),
+    "A30": ("cuda:80", 56),
+    "A10": ("cuda:86", 72),
+    "A40": ("cuda:86", 84),
+    "RTX A6000": ("cuda:86", 84),
+    "RTX 3090": ("cuda:86", 82),
+    "L40S": ("cuda:89", 142),
+    "L40": ("cuda:89", 142),
+    "L4": ("cuda:89", 58),
+    "RTX 4090": ("cuda:89", 128),
+    "H100": ("cuda:90", 132),
+    "H200": ("cuda:90", 132),
+    "H20": ("cuda:90", 78),
+    "GH200": ("cuda:90", 132),
+    "B200": ("cuda:100", 148),
+    "GB200": ("cuda:100", 0),
+    "B300": ("cuda:103", 0),
+    "GB300": ("cuda:103", 0),
+    "RTX 5090": ("cuda:120", 170),
+    "MI210": ("hip:gfx90a", 104),
+    "MI250": ("hip:gfx90a", 104),
+    "MI250X": ("hip:gfx90a", 110),
+    "MI300X": ("hip:gfx942", 304),
+    "MI300A": ("hip:gfx942", 228),
+    "MI325X": ("hip:gfx942", 304),
+    "MI350X": ("hip:gfx950", 256),
+    "MI355X": ("hip:gfx950", 256),
+    "RX 7900 XTX": ("hip:gfx1100", 0),
 }
 
 
@@ -87,17 +90,19 @@ def find_target(name: str) -> Target:
     Raises:
         SettingsError: The name is not known.
     """
-    known = name if name in _TARGETS else _of_product(name)
-    if known is None:
+    product = next((one for one, (target, _) in _PRODUCTS.items() if target == name), "")
+    if name not in _TARGETS:
+        product = _named(name)
+    known, compute_units = _PRODUCTS.get(product, (name, 0))
+    if known not in _TARGETS:
         raise SettingsError(
             f"compile target {name!r} is not known; use one of {', '.join(_TARGETS)}, "
             f"or a product such as {', '.join(list(_PRODUCTS)[:3])}, ..."
         )
-    return _TARGETS[known]
+    return _TARGETS[known]._replace(compute_units=compute_units)
 
 
-def _of_product(name: str) -> str | None:
-    """Return the target of the longest product whose words stand in a name."""
+def _named(name: str) -> str:
+    """Return the longest product whose words stand in a name."""
     words = f" {name.upper().replace('-', ' ').replace('_', ' ')} "
-    named = [product for product in _PRODUCTS if f" {product} " in words]
-    return _PRODUCTS[max(named, key=len)] if named else None
+    return max((product for product in _PRODUCTS if f" {product} " in words), key=len, default="")

@@ -42,7 +42,7 @@ class CompileTargets:
             target = find_target(name)
             farm.prepare([case, *later], lambda done, of, name=name: on_progress(name, done, of))  # type: ignore[misc]
             launches = farm.launched(case) or [self._unknown(name)]
-            found.append(TargetRecord(target=name, shared_limit_bytes=target.shared_bytes, launches=launches))
+            found.append(TargetRecord(target=target.name, shared_limit_bytes=target.shared_bytes, launches=launches))
         return found
 
     def close(self) -> None:
