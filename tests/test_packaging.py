@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import msgspec
+import options_reference
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
@@ -26,6 +27,7 @@ from pytest_kernelqual.report import change, drift
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
 DOCS = sorted((ROOT / "docs").glob("*.md"))
+OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "docs" / "results" / "README.md"]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 HEAVY = {"torch", "triton", "msgspec", "tabulate", "numpy"}
 MAX_LINES = 400
@@ -84,8 +86,13 @@ def test_readme_commands_are_written_once() -> None:
     assert "run: .ci/run" in (ROOT / ".github/workflows/ci.yml").read_text()
 
 
-def test_readme_lists_every_option_as_help_does() -> None:
-    """The options table holds the options, ini values and texts of `pytest --help`, and no others."""
+def test_the_page_of_options_is_current() -> None:
+    """It is written by `python tests/options_reference.py`."""
+    assert options_reference.FILE.read_text() == options_reference.render()
+
+
+def test_the_page_of_options_says_what_help_does() -> None:
+    """Its table holds the options, ini values and texts of `pytest --help`, and no others."""
     shown = run(sys.executable, "-m", "pytest", "--help", COLUMNS="300").stdout
     group = shown.split("qualification of GPU kernel configs:\n", 1)[1].split("\n\n", 1)[0]
     expected = []
@@ -97,14 +104,14 @@ def test_readme_lists_every_option_as_help_does() -> None:
     assert len(expected) > 5
     assert twins - {""} <= inis.keys()
     expected += [["", f"`{name}`", text] for name, text in inis.items() if name not in twins]
-    assert list(table_after(README.read_text(), "<!-- options: as `pytest --help` shows them -->")) == expected
+    assert list(table_after(options_reference.render(), "# Options")) == expected
 
 
 def test_documents_name_every_outcome_in_order() -> None:
     """Whoever meets an outcome finds what it means."""
-    rows = table_after(README.read_text(), "Each candidate of each case gets one outcome.")
-    assert tuple(row[0].strip("`") for row in rows) == OUTCOMES
-    headings = re.findall(r"^## `(\w+)`$", (ROOT / "docs/outcomes.md").read_text(), flags=re.MULTILINE)
+    text = (ROOT / "docs/outcomes.md").read_text()
+    assert tuple(row[0].strip("`") for row in table_after(text, "<!-- outcomes -->")) == OUTCOMES
+    headings = re.findall(r"^## `(\w+)`$", text, flags=re.MULTILINE)
     assert tuple(headings) == OUTCOMES
 
 
@@ -146,7 +153,7 @@ def test_links_resolve() -> None:
     """Every relative link leads to a file, and its fragment to a heading there."""
     links = [
         (file, link)
-        for file in [README, *DOCS]
+        for file in [README, *DOCS, *OTHERS]
         for link in re.findall(
             r"\]\(([^)]+)\)", re.sub(r"^```.*?^```$", "", file.read_text(), flags=re.MULTILINE | re.DOTALL)
         )
@@ -162,6 +169,12 @@ def test_links_resolve() -> None:
             headings = re.findall(r"^#+ (.+)$", target.read_text(), flags=re.MULTILINE)
             slugs = {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
             assert fragment in slugs, f"{file.name} links to {link}; headings: {sorted(slugs)}"
+
+
+def test_the_readme_leads_to_every_document() -> None:
+    """Nothing is written that nobody finds."""
+    text = README.read_text()
+    assert [file.name for file in [*DOCS, *OTHERS] if f"]({file.relative_to(ROOT)})" not in text] == []
 
 
 def examples() -> list[Path]:

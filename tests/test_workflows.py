@@ -16,7 +16,7 @@ import pytest
 from committed_runs import declared, project
 from fake_github import BOT, REPOSITORY, TOKEN, FakeGithub, serving
 from packaging.requirements import Requirement
-from test_packaging import PROJECT
+from test_packaging import PROJECT, table_after
 from workflow_runner import ACTION, ROOT, WORKFLOWS, Ended, Runner, load, steps_of
 
 BIN = Path(sys.executable).parent
@@ -372,3 +372,52 @@ def test_every_command_of_every_step_was_executed(story: Story) -> None:
     commands = {step["run"] for path in [*WORKFLOWS, ACTION] for step in steps_of(path) if "run" in step}
     assert commands - story.ran - RUN_THE_TESTS - set(installs()) == set()
     assert commands >= RUN_THE_TESTS
+
+
+def snippet(marker: str) -> str:
+    """Return the YAML that follows a marker of `docs/ci.md`."""
+    text = (ROOT / "docs" / "ci.md").read_text()
+    (found,) = re.findall(rf"^<!-- {marker} -->\n```yaml\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+@pytest.mark.parametrize(
+    ("marker", "schema"), [("workflow: the action", "github-workflows"), ("gitlab", "gitlab-ci")], ids=lambda name: name
+)
+def test_what_is_to_be_copied_is_valid(marker: str, schema: str, tmp_path: Path) -> None:
+    """By its schema; actions are the ones that are pinned here."""
+    text = snippet(marker)
+    (tmp_path / "ci.yml").write_text(text)
+    more = ["--data-transform", "gitlab-ci"] if schema == "gitlab-ci" else []
+    file = str(tmp_path / "ci.yml")
+    done = tool(sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", *more, file)
+    assert done.returncode == 0, done.stdout + done.stderr
+    pinned = {line.strip("- ") for path in WORKFLOWS for line in path.read_text().splitlines() if "uses: " in line}
+    used = {line.strip("- ") for line in text.splitlines() if "uses: actions/" in line}
+    assert used <= {line.strip() for line in pinned}
+
+
+def test_the_commands_for_gitlab_make_one_report(story: Story, tmp_path: Path) -> None:
+    """Two parts by pytest-split, and the merge."""
+    (tmp_path / "ci.yml").write_text(snippet("gitlab"))
+    jobs = load(tmp_path / "ci.yml")
+    workspace = project(tmp_path / "project", {"one": declared("a", "b")})
+    runner = story.runner("gitlab", workspace)
+    for index in (1, 2):
+        for command in (command for command in jobs["qualify"]["script"] if "pip install" not in command):
+            done = runner.bash(command, {"CI_NODE_TOTAL": "2", "CI_NODE_INDEX": str(index)})
+            assert done.returncode in (0, 1), done.stdout
+    kernelqual = f'kernelqual() {{ "{sys.executable}" -m pytest_kernelqual "$@"; }}; '
+    (merge,) = (command for command in jobs["merge"]["script"] if "pip install" not in command)
+    done = runner.bash(kernelqual + merge, {})
+    assert "2 reports merged into kernelqual/report.json" in done.stdout
+    assert (workspace / jobs["merge"]["artifacts"]["reports"]["junit"]).is_file()
+
+
+def test_inputs_of_the_action_are_documented() -> None:
+    """With their defaults and their own words."""
+    rows = table_after((ROOT / "docs" / "ci.md").read_text(), "<!-- inputs of the action -->")
+    inputs = load(ACTION)["inputs"].items()
+    assert list(rows) == [
+        [f"`{name}`", f"`{one['default']}`" if one["default"] else "", one["description"]] for name, one in inputs
+    ]
