@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from pytest_kernelqual.commands import check, completion, diff, explain, merge, report
+from pytest_kernelqual.commands import check, completion, diff, explain, history, merge, report
 from pytest_kernelqual.commands.declaring import described
 from pytest_kernelqual.commands.exit_status import FAILING, OK, UNUSABLE
 from pytest_kernelqual.commands.showing import shown
@@ -104,6 +104,7 @@ def command_parser() -> argparse.ArgumentParser:
 
     report.add(commands)
     diff.add(commands)
+    history.add(commands)
     merge.add(commands)
     check.add(commands)
     explain.add(commands)

@@ -12,53 +12,23 @@ from typing import Any
 import browser
 import pytest
 from axe_playwright_python.base import AXE_FILE_PATH
+from html_samples import row
 from playwright.sync_api import Browser, expect
 from report_samples import ENVIRONMENT, candidate, case, kernel, mismatching
 
 from pytest_kernelqual.model.record import (
-    CommittedRecord,
     DeviceDescriptor,
     Environment,
     FixedRecord,
-    GateRecord,
     KernelRecord,
 )
 from pytest_kernelqual.report import document
 
-GATE = GateRecord(
-    gate="not_slower_than_fixed",
-    a="fixed",
-    b="num_warps=4",
-    margin_pct=2.0,
-    verdict="ok",
-    ratio=[0.8, 0.78, 0.82],
-    processes=[0.8],
-    time_us=[10.0, 8.0],
-    method="graph",
-    cache="cold",
-    ring=4,
-    launches=20,
-    rounds=[[10.0, 8.0, 8.1, 10.1], [10.1, 8.0, 8.0, 10.0]],
-)
 NVIDIA = ENVIRONMENT
 AMD = Environment(
     device=DeviceDescriptor(kind="hip", name="AMD Instinct MI300X", architecture="gfx942"),
     started_at="2025-01-02T00:00:00+00:00",
 )
-
-
-def row(device: str = "nvidia_h200", **more: Any) -> CommittedRecord:
-    """Return a row of a committed file."""
-    given: dict[str, Any] = {
-        "key": {"cols": 515},
-        "config": {"num_warps": 4},
-        "evidence": "identical_bytes",
-        "verdict": "ok",
-        "gates": [GATE],
-        "speed_up": 1.25,
-        "passed": True,
-    }
-    return CommittedRecord(device=device, **{**given, **more})
 
 
 KERNELS = [

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from importlib import import_module
 from shutil import get_terminal_size
+from types import ModuleType
 from typing import Any
 
 from pytest_kernelqual.commands.declaring import described
@@ -63,13 +64,21 @@ def _json(reports: Sequence[Named]) -> str:
 
 
 def _html(reports: Sequence[Named]) -> str:
+    text: str = page_maker("html").render(reports)
+    return text
+
+
+def page_maker(module: str) -> ModuleType:
+    """Return a module of `report` that makes pages: heavy, and an extra.
+
+    Raises:
+        DocumentError: What it needs is not installed.
+    """
     try:
-        html = import_module("pytest_kernelqual.report.html")  # heavy, and an extra
+        return import_module(f"pytest_kernelqual.report.{module}")
     except ImportError as error:
         told = f"--format html needs the extra `report`: pip install 'pytest-kernelqual[report]' ({error})"
         raise DocumentError(told) from error
-    text: str = html.render(reports)
-    return text
 
 
 _FORMATS = {"text": _text, "json": _json, "html": _html}

@@ -20,6 +20,7 @@ from pytest_kernelqual.report.named import Named
 MOST_BYTES = 10_000_000
 """A page never grows larger: where it would, long texts are cut shorter, and the page says so."""
 
+_SCRIPTS = ("cells.js", "detail.js", "matrix.js", "speed.js", "speed_plots.js", "report.js")
 _LONGEST_TEXTS = (4000, 400, 100)
 _ASSETS = files("pytest_kernelqual.report") / "page"
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
@@ -40,7 +41,7 @@ def render(reports: Sequence[Named]) -> str:
             "reports": [report_data(report.name, report.document, limit) for report in reports],
         }
 
-    return page("report.html.j2", ("cells.js", "detail.js", "matrix.js", "speed.js", "report.js"), data)
+    return page("report.html.j2", _SCRIPTS, data)
 
 
 def page(template: str, scripts: Sequence[str], data: Callable[[int], Mapping[str, Any]]) -> str:

@@ -1,13 +1,12 @@
 """What the pages hold of reports: plain values in which no text can steer a browser or deceive a reader."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from pytest_kernelqual.judge.evidence import falls_short
 from pytest_kernelqual.model.case import id_of
-from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.outcome import EVIDENCE, OUTCOMES
 from pytest_kernelqual.model.record import (
     CandidateRecord,
@@ -15,12 +14,11 @@ from pytest_kernelqual.model.record import (
     CommittedRecord,
     Document,
     FixedRecord,
-    GateRecord,
     KernelRecord,
 )
 from pytest_kernelqual.report.document import failing
 from pytest_kernelqual.report.entries import Standing, standing_of, unexplained
-from pytest_kernelqual.report.rows import WITHOUT_ROW
+from pytest_kernelqual.report.rows import config_name, speed_up_bounds
 
 _LARGEST_EXACT = 2**53  # whole numbers beyond lose digits in a browser
 _OUTCOME = {outcome: number for number, outcome in enumerate(OUTCOMES)}
@@ -151,37 +149,15 @@ def _row(row: CommittedRecord, limit: int) -> dict[str, Any]:
         "device": visible(row.device, limit),
         "key": visible(id_of(row.key) if row.key else "all cases", limit),
         "nodeid": visible(row.nodeid, limit),
-        "config": visible(config_text(row), limit),
+        "config": visible(config_name(row) or "no row", limit),
         "evidence": row.evidence,
         "verdict": row.verdict,
         "reasons": safe(row.reasons, limit),
         "production": row.production,
         "gates": safe(gates, limit),
         "speed_up": row.speed_up,
-        "interval": interval(row.gates),
-        "margin_pct": next((gate.margin_pct for gate in _judged(row.gates)), None),
+        "interval": speed_up_bounds(row.gates),
+        "margin_pct": next((gate.margin_pct for gate in row.gates if gate.gate == "not_slower_than_fixed"), None),
         "timed_at": visible(row.timed_at, limit),
         "passed": row.passed,
     }
-
-
-def config_text(row: CommittedRecord) -> str:
-    """Name the config of a row; there may be none, since the fixed launch is kept or since there is no row."""
-    if row.config is not None:
-        return Config(row.config).id
-    return "no usable row" if row.verdict in WITHOUT_ROW else "fixed launch kept"
-
-
-def interval(gates: Sequence[GateRecord]) -> list[float] | None:
-    """Return the bounds of the speed-up of a row over the fixed launch, the lower one first; None where not timed."""
-    for gate in _judged(gates):
-        _, least, most = gate.ratio
-        return [round(1 / most, 5), round(1 / least, 5)]
-    return None
-
-
-def _judged(gates: Sequence[GateRecord]) -> Iterator[GateRecord]:
-    """Yield the comparison with the fixed launch, where it led to a ratio with bounds that can be turned around."""
-    for gate in gates:
-        if gate.gate == "not_slower_than_fixed" and len(gate.ratio) == 3 and min(gate.ratio) > 0:  # noqa: PLR2004
-            yield gate

@@ -14,7 +14,7 @@ _LONGEST = 300
 _MOST_LINES = 100
 _QUIET = ("ok",)
 # Verdicts of which no row need be there: a config would be made up.
-WITHOUT_ROW = ("missing", "bad_file", "duplicate", "orphan")
+_WITHOUT_ROW = ("missing", "bad_file", "duplicate", "orphan")
 
 
 def committed_text(record: CommittedRecord) -> str:
@@ -91,13 +91,23 @@ def _notable(rows: list[tuple[KernelRecord, CommittedRecord]]) -> Iterator[str]:
         yield f"  {clean(f'and {count} more {verdict}: {reason}', _LONGEST)}"
 
 
+def config_name(record: CommittedRecord) -> str:
+    """Name the config of a row; empty where there is no row."""
+    return "" if record.config is None and record.verdict in _WITHOUT_ROW else _config(record.config)
+
+
+def speed_up_bounds(gates: Iterable[GateRecord]) -> tuple[float, float] | None:
+    """Return the lower and upper bound of the speed-up over the fixed launch; None where it was not timed."""
+    for gate in gates:
+        if gate.gate == "not_slower_than_fixed" and gate.ratio and min(gate.ratio) > 0:
+            return round(1 / max(gate.ratio), 5), round(1 / min(gate.ratio), 5)
+    return None
+
+
 def _name(record: CommittedRecord) -> str:
     key = id_of(record.key) if record.key else "all cases"
-    told = f"{key} on {record.device}"
-    return clean(
-        told if record.config is None and record.verdict in WITHOUT_ROW else f"{told}: {_config(record.config)}",
-        _LONGEST,
-    )
+    told, config = f"{key} on {record.device}", config_name(record)
+    return clean(f"{told}: {config}" if config else told, _LONGEST)
 
 
 def _config(config: dict[str, Scalar] | None) -> str:

@@ -122,6 +122,15 @@ function sortable(table, columns, items, show) {
 
 const scrolling = (label, ...children) => make("div", { class: "scroll", role: "region", "aria-label": label, tabindex: 0 }, children);
 
+function plainTable(label, titles, rows) {
+  return scrolling(label, make("table", { class: "plain", "aria-label": label },
+    make("thead", {}, make("tr", {}, titles.map((title) => make("th", { scope: "col" }, title)))),
+    make("tbody", {}, rows.map(([head, ...cells]) => make("tr", {}, make("th", { scope: "row" }, head), cells.map((cell) => make("td", {}, cell)))))));
+}
+
+/** Tell whether every word is part of a text. */
+const holds = (text, wanted) => wanted.every((word) => text.includes(word));
+
 // The dialog for the details of one thing; the browser keeps the focus in it and gives it back.
 
 function setUpDetail() {

@@ -61,9 +61,6 @@ function worstOf(all) {
   });
 }
 
-/** Tell whether every word is part of a text. */
-const holds = (text, wanted) => wanted.every((word) => text.includes(word));
-
 /** Draw an interval against the fixed launch (1.0) and the margin, on a logarithmic scale that all rows share. */
 function intervalBar(row, [least, most]) {
   const place = (value) => `${(100 * Math.log(Math.min(Math.max(value, least), most) / least)) / Math.log(most / least)}%`;

@@ -13,12 +13,6 @@ function factValue(value) {
   return text.includes("\n") ? make("pre", {}, text) : text;
 }
 
-function plainTable(label, titles, rows) {
-  return scrolling(label, make("table", { class: "plain", "aria-label": label },
-    make("thead", {}, make("tr", {}, titles.map((title) => make("th", { scope: "col" }, title)))),
-    make("tbody", {}, rows.map(([head, ...cells]) => make("tr", {}, make("th", { scope: "row" }, head), cells.map((cell) => make("td", {}, cell)))))));
-}
-
 const number = (value) => (typeof value === "number" ? (Number.isInteger(value) ? value.toLocaleString("en") : value.toPrecision(3)) : String(value ?? "–"));
 
 function mismatchTable(found) {

@@ -46,7 +46,7 @@ function showMatrix(panel, report, filters) {
   const body = make("tbody");
   const head = make("tr", {}, make("th", { scope: "col" }, "Kernel"),
     Array.from({ length: columns }, (_, place) => make("th", { scope: "col", class: "ordinal", abbr: `candidate ${place + 1}` }, String(place + 1))), make("th", { scope: "col", class: "rest" }, "Summary"));
-  const table = make("table", { role: "grid", class: "matrix", "aria-label": "Kernels by candidates; arrow keys move, Enter opens" }, make("thead", {}, head), body);
+  const table = make("table", { role: "grid", class: `matrix ${columns > 24 ? "many" : ""}`, "aria-label": "Kernels by candidates; arrow keys move, Enter opens" }, make("thead", {}, head), body);
   frame.replaceChildren(seen.length ? scrolling("Matrix of kernels and candidates", table) : make("p", { class: "empty" }, "Nothing matches these filters."));
   lazily(body, seen, (entry, place) => matrixRow(entry, columns, place === 0));
   moveByArrows(table);

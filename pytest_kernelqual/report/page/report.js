@@ -18,6 +18,8 @@ start((read) => {
       devices: () => showDevices(panel, data.reports, filters),
     }[view]();
     byId("status").textContent = told;
+    const counts = { failures: failing.length, matrix: report.kernels.length, speed: rowsOf(report).length, devices: devices.size };
+    for (const name of VIEWS) byId(`tab-${name}`).querySelector(".count").textContent = counts[name].toLocaleString("en");
     byId("report-label").hidden = data.reports.length < 2 || !["matrix", "speed"].includes(view);
   };
   const open = (name) => {
@@ -31,9 +33,7 @@ start((read) => {
   };
 
   const failing = failuresOf(data.reports);
-  const rows = data.reports.map(rowsOf);
-  const counts = { failures: failing.length, matrix: data.reports.reduce((sum, { kernels }) => sum + kernels.length, 0), speed: rows.flat().length, devices: new Set(rows.flat().map((row) => row.device)).size };
-  for (const name of VIEWS) byId(`tab-${name}`).querySelector(".count").textContent = counts[name].toLocaleString("en");
+  const devices = new Set(data.reports.flatMap(rowsOf).map((row) => row.device));
   for (const name of VIEWS) byId(`tab-${name}`).addEventListener("click", () => { history.replaceState(null, "", `#${name}`); open(name); });
   document.querySelector("[role=tablist]").addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -98,15 +98,16 @@ function showFailures(panel, reports, filters) {
   const entries = all.filter((entry) => holds(entry.text, filters.words));
   const body = make("tbody");
   const several = reports.length > 1;
-  const titles = [several && "Report", "Kernel", "Candidate", "Outcome", "Why", "Case"].filter(Boolean);
+  const titles = [several && "Report", "Kernel and candidate", "Outcome", "Why"].filter(Boolean);
   const table = make("table", { class: "plain failures", "aria-label": "Failures" }, make("thead", {}, make("tr", {}, titles.map((title) => make("th", { scope: "col" }, title)))), body);
   const none = all.length ? "No failure matches this search." : reports.some((report) => report.failing) ? "The report has no case, and proves nothing." : "Nothing fails.";
   panel.replaceChildren(entries.length ? scrolling("Failures", table) : make("p", { class: "empty" }, none));
   const mark = (given) => (given === null ? make("span", { class: "badge bad" }, "✗ fails") : given instanceof Element ? given : typeof given === "string" ? badge(given) : verdictBadge(given));
   lazily(body, entries, (entry) => make("tr", {},
     several ? make("td", {}, entry.report.environment?.device.name ?? "", make("span", { class: "muted small" }, entry.report.name)) : null,
-    make("th", { scope: "row" }, make("span", { class: "name" }, entry.kernel)),
-    make("td", {}, entry.detail ? make("button", { type: "button", class: "link", onclick: entry.detail }, entry.what) : entry.what),
-    make("td", {}, mark(entry.mark)), make("td", { class: "reason" }, entry.why), make("td", {}, make("span", { class: "muted small" }, entry.where))));
+    make("th", { scope: "row" }, make("span", { class: "name" }, entry.kernel),
+      entry.detail ? make("button", { type: "button", class: "link small", onclick: entry.detail }, entry.what) : make("span", { class: "small" }, entry.what),
+      make("span", { class: "muted small" }, entry.where)),
+    make("td", {}, mark(entry.mark)), make("td", { class: "reason" }, entry.why)));
   return `${counted(entries.length, "failure")} shown`;
 }
