@@ -59,34 +59,40 @@ def main() -> None:
 
 
 def _prepare(settings: Settings, send: Callable[[Reply], None]) -> tuple["StubServer", Hello]:
-    """Behave as `environment.choose` on the devices of STUB_DEVICES, a file's where it names one.
+    hello = choose(settings)
+    return StubServer(settings, send, hello.kind), hello
 
-    STUB_LATE: the runtime has looked at the environment before the others could be hidden.
+
+def choose(settings: Settings, default: str = "") -> Hello:
+    """Behave as the real process does on the devices that STUB_DEVICES names, or a file that it names.
+
+    STUB_LATE: the runtime has looked at the environment before the other devices could be hidden.
     """
-    told = os.environ.get("STUB_DEVICES", "")
-    devices = (Path(told).read_text() if told.startswith("/") else told).split()
-    kind: Literal["cuda", "interpreter"] = "cuda" if devices else "interpreter"
+    told = os.environ.get("STUB_DEVICES", default)
+    there = (Path(told).read_text() if told.startswith("/") else told).split()
+    given = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
+    devices = [name for name in given if name in there] or there
     if settings.device_uuid and settings.device_uuid not in devices:
         raise SettingsError(f"the device {settings.device_uuid} that this process used is gone")
     _, _, index = settings.device.partition(":")
-    number = int(index) if index else settings.slot
     show = ""
-    if devices and number is not None and settings.visible_device is None:
-        mine = devices[number % len(devices)]
-        show = mine if os.environ.get("STUB_LATE") else ""
-        if not show:
+    if devices and settings.visible_device is None:
+        mine = devices[(int(index) if index else settings.slot or 0) % len(devices)]
+        if os.environ.get("STUB_LATE"):
+            show = mine
+        else:
             os.environ["CUDA_VISIBLE_DEVICES"] = mine
-    return StubServer(settings, send, kind), Hello(kind=kind, devices=devices, show=show)
+    return Hello(kind="cuda" if devices else "interpreter", devices=devices, show=show)
 
 
 class StubServer:
     """Answer as the real server does."""
 
-    def __init__(self, settings: Settings, send: Callable[[Reply], None], kind: Literal["cuda", "interpreter"]) -> None:
+    def __init__(self, settings: Settings, send: Callable[[Reply], None], kind: str) -> None:
         """Keep what is needed to answer."""
         self._settings = settings
         self._send = send
-        self._kind: Literal["cuda", "interpreter"] = kind
+        self._kind: Literal["cuda", "interpreter"] = "cuda" if kind == "cuda" else "interpreter"
         self._steps: dict[str, str] = {}
 
     def answer(self, request: Request) -> Reply:
@@ -118,11 +124,10 @@ class StubServer:
             _do(step)
         if last not in (*get_args(Outcome), *EVIDENCE):
             _do(last)
-        detail: dict[str, Any] = {"visible": os.environ.get("CUDA_VISIBLE_DEVICES")} if self._kind == "cuda" else {}
         equal = "identical_bytes" if self._kind == "cuda" else "interpreted"
         evidence = {"qualified": equal, **dict.fromkeys(EVIDENCE, last)}.get(last)
         last = last if last in get_args(Outcome) else "qualified"
-        return Tried(outcome=last, reason=f"stub {last}", evidence=evidence, detail=detail, launches=2)  # type: ignore[arg-type]
+        return Tried(outcome=last, reason=f"stub {last}", evidence=evidence, launches=2)  # type: ignore[arg-type]
 
 
 def _specs(path: str) -> tuple[list[str], list[dict[str, Any]]]:

@@ -37,6 +37,7 @@ from pytest_kernelqual.processes import device_process
 from pytest_kernelqual.processes.device import Limits
 
 NAME = "STUB GPU"
+UUID = "GPU-stub"
 
 
 def pytest_configure() -> None:
@@ -55,7 +56,7 @@ def main() -> None:
 
 
 def _prepare(settings: Settings, send: Callable[[Reply], None]) -> tuple["TimingServer", Hello]:
-    return TimingServer(settings, send, "cuda"), Hello(kind="cuda", devices=["GPU-stub"])
+    return TimingServer(settings, send, "cuda"), stub_device.choose(settings, UUID)
 
 
 def space_of(name: str) -> str:
@@ -85,8 +86,9 @@ class TimingServer(StubServer):
                     described, specs=[_with_keys(one, declared[one.name]) for one in described.specs]
                 )
             case ReadEnvironment():
+                uuid = os.environ.get("CUDA_VISIBLE_DEVICES") or UUID
                 descriptor = DeviceDescriptor(
-                    kind="cuda", name=NAME, architecture="sm_90", compute_units=132, uuid="GPU-stub"
+                    kind="cuda", name=NAME, architecture="sm_90", compute_units=132, uuid=uuid
                 )
                 return EnvironmentRead(environment=Environment(device=descriptor, driver="1", torch="2", triton="3"))
             case Open():
