@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+import tarfile
 import tomllib
 import zipfile
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ OTHERS = [ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", ROOT / "docs" / "resu
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 HEAVY = {"torch", "triton", "msgspec", "tabulate", "numpy"}
 MAX_LINES = 400
+SDIST = {"CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md"}
 CODE = re.compile(r"^```.*?^```$", flags=re.MULTILINE | re.DOTALL)
 
 
@@ -228,15 +230,34 @@ def test_loading_the_plugin_imports_nothing_heavy(tmp_path: Path) -> None:
     assert "heavy: [] plugin True" in done.stdout, done.stdout + done.stderr
 
 
-def test_wheel_holds_types_schema_and_entry_points(tmp_path: Path) -> None:
-    """What is installed is typed, has the schema, and is found by pytest; nothing else of the repository is in it."""
-    done = run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path))
+def build(target: str, source: Path, folder: Path) -> Path:
+    """Build a distribution of a source tree, and return its file."""
+    done = run(sys.executable, "-m", "hatchling", "build", "-t", target, "-d", str(folder), cwd=source)
     assert done.returncode == 0, done.stderr
-    (wheel,) = tmp_path.glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        names = set(archive.namelist())
-        (entry_points,) = (archive.read(name).decode() for name in names if name.endswith("entry_points.txt"))
-    assert {"pytest_kernelqual/py.typed", "pytest_kernelqual/report/qualified-configurations.schema.json"} <= names
-    assert {name.split("/")[0].split("-")[0] for name in names} == {"pytest_kernelqual"}
+    (built,) = folder.iterdir()
+    return built
+
+
+def test_wheel_and_sdist_hold_the_package_and_nothing_else(tmp_path: Path) -> None:
+    """What is installed is whole, typed, has the schema, and is found by pytest; the sdist makes the same wheel."""
+    sdist = build("sdist", ROOT, tmp_path / "sdist")
+    with tarfile.open(sdist) as archive:
+        archive.extractall(tmp_path, filter="data")
+    unpacked = tmp_path / f"pytest_kernelqual-{PROJECT['version']}"
+    kept = {path.name for path in unpacked.iterdir()}
+    assert kept == {"pytest_kernelqual", *SDIST, ".gitignore", "pyproject.toml", "PKG-INFO"}
+    package = [path for path in (ROOT / "pytest_kernelqual").rglob("*") if path.is_file()]
+    expected = {str(path.relative_to(ROOT)) for path in package if "__pycache__" not in path.parts}
+    assert {"pytest_kernelqual/py.typed", "pytest_kernelqual/report/qualified-configurations.schema.json"} <= expected
+    with (
+        zipfile.ZipFile(build("wheel", ROOT, tmp_path / "wheel")) as wheel,
+        zipfile.ZipFile(build("wheel", unpacked, tmp_path / "again")) as again,
+    ):
+        contents = {name: wheel.read(name) for name in wheel.namelist()}
+        assert contents == {name: again.read(name) for name in again.namelist()}
+    described = f"pytest_kernelqual-{PROJECT['version']}.dist-info/"
+    assert {name for name in contents if not name.startswith(described)} == expected
+    assert described + "licenses/LICENSE" in contents
+    entry_points = contents[described + "entry_points.txt"].decode()
     assert "[pytest11]\nkernelqual = pytest_kernelqual.plugin" in entry_points
     assert "[console_scripts]\nkernelqual = pytest_kernelqual.cli:main" in entry_points
