@@ -1,6 +1,6 @@
 """Candidate qualification and regression gating of GPU kernels as a pytest plugin.
 
-The names below are all that a spec file needs.
+The names below are all that a spec file needs, and `replay`, which scripts of `kernelqual repro` call.
 They are looked up on first use, so that loading the plugin imports none of them.
 """
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pytest_kernelqual.model.config import Config, grid
     from pytest_kernelqual.model.spec import KernelSpec, Seeded, kernel_spec
     from pytest_kernelqual.model.tolerance import Tolerance
+    from pytest_kernelqual.processes.replaying import replay
 
 __all__ = [
     "Case",
@@ -24,6 +25,7 @@ __all__ = [
     "Tolerance",
     "grid",
     "kernel_spec",
+    "replay",
 ]
 
 _HOMES = {
@@ -36,6 +38,7 @@ _HOMES = {
     "Tolerance": "model.tolerance",
     "grid": "model.config",
     "kernel_spec": "model.spec",
+    "replay": "processes.replaying",
 }
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from pytest_kernelqual.commands import check, completion, diff, explain, history, merge, report
+from pytest_kernelqual.commands import check, completion, diff, explain, history, merge, report, repro
 from pytest_kernelqual.commands.declaring import described
 from pytest_kernelqual.commands.exit_status import FAILING, OK, UNUSABLE
 from pytest_kernelqual.commands.showing import shown
@@ -108,6 +108,7 @@ def command_parser() -> argparse.ArgumentParser:
     merge.add(commands)
     check.add(commands)
     explain.add(commands)
+    repro.add(commands)
     completion.add(commands)
     commands.add_parser(
         "schema",

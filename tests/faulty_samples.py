@@ -21,6 +21,8 @@ def _scale(x_ptr, out_ptr, n, factor, BLOCK: tl.constexpr, FAULT: tl.constexpr):
         mask = mask & (offsets < n - 3)
     if FAULT == "overhangs":
         mask = offsets < n + 5
+    if FAULT == "flushes":
+        x = tl.where(tl.abs(x) < 1e-30, 0.0, x)
     if FAULT == "raises":
         tl.static_assert(BLOCK < 0)
     tl.store(out_ptr + offsets, x * factor, mask=mask)
@@ -65,12 +67,23 @@ def scaled(case, seeded):
     kernel=_scale,
     candidates=[Config(BLOCK=128, FAULT="rounds")],
     cases=[Case(n=100)],
-    profiles=("exponents",),
     screen="it rounds",
 )
 def scaled_twice(case, seeded):
     x = seeded.normal((case.n,), name="x")
     return lambda: twice(x)
+
+
+@kernel_spec(
+    kernel=_scale,
+    candidates=[Config(BLOCK=64, FAULT="flushes")],
+    cases=[Case(n=90)],
+    profiles=("denormals",),
+    screen="it flushes",
+)
+def scaled_denormals(case, seeded):
+    x = seeded.normal((case.n,), name="x")
+    return lambda: scale(x, 0.7)
 
 
 @kernel_spec(candidates=[Config(PARTS=3)], cases=[Case(n=1000)])

@@ -79,10 +79,10 @@ def test_json_holds_the_records(project: Path) -> None:
             ["--candidate", "FAULT=drops,BLOCK=64"],
             "no candidate 'FAULT=drops,BLOCK=64'; near ones: BLOCK=64,FAULT=drops",
         ),
-        (["--candidate", "?"], "no candidate '?'; there are 9 candidates: BLOCK=32, BLOCK=32,num_warps=8, "),
+        (["--candidate", "?"], "no candidate '?'; there are 10 candidates: BLOCK=32, BLOCK=32,num_warps=8, "),
         (["--candidate", "BLOCK=32"], "is in 2 cases: scaled[n100], scaled[n1000]; name one by --kernel and --case"),
         (["--candidate", "PARTS=3", "--kernel", "total"], "the report has no kernel 'total'; near ones: totals"),
-        (["--candidate", "PARTS=3", "--case", "\x1b[31m"], "no case '\\x1b[31m'; there are 2 cases: n100, n1000"),
+        (["--candidate", "PARTS=3", "--case", "\x1b[31m"], "no case '\\x1b[31m'; there are 3 cases: n100, n1000, n90"),
         (["--candidate", "PARTS=3", "--kernel", "scaled"], "no candidate 'PARTS=3'; there are 7 candidates: "),
     ],
 )

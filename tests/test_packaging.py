@@ -24,6 +24,8 @@ from pytest_kernelqual.model.outcome import OUTCOMES, Evidence
 from pytest_kernelqual.model.record import Diagnosis
 from pytest_kernelqual.model.spec import _OPTIONS
 from pytest_kernelqual.report import change, drift
+from pytest_kernelqual.report.code_differences import CodeDifference, LaunchDifference, StageDifference
+from pytest_kernelqual.report.explanation import Explanation
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -142,6 +144,13 @@ STRUCTS = [
 def test_report_documents_every_field(struct: type[Any]) -> None:
     """`docs/report.md` has a table for each struct of the report, with its fields in their order."""
     rows = table_after((ROOT / "docs/report.md").read_text(), f"<!-- fields of {struct.__name__} -->")
+    assert [row[0].strip("`") for row in rows] == list(struct.__struct_fields__)
+
+
+@pytest.mark.parametrize("struct", [Explanation, CodeDifference, LaunchDifference, StageDifference])
+def test_candidates_documents_every_field(struct: type[Any]) -> None:
+    """`docs/candidates.md` does so for what `kernelqual explain --format json` prints."""
+    rows = table_after((ROOT / "docs/candidates.md").read_text(), f"<!-- fields of {struct.__name__} -->")
     assert [row[0].strip("`") for row in rows] == list(struct.__struct_fields__)
 
 

@@ -100,6 +100,7 @@ def _compared(chosen: Chosen, root: Path, target: str) -> tuple[CodeDifference |
             spec=where.spec,
             case=chosen.case.id,
             profile=where.input_set.profile,
+            seed_index=where.input_set.seed,
             config=chosen.candidate.config,
         )
         limits = Limits(settings.start_timeout_s, settings.compile_timeout_s, settings.run_timeout_s)

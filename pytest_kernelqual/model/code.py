@@ -26,6 +26,7 @@ class ReadCode(Struct, frozen=True, tag=True, kw_only=True):
     case: str
     profile: str
     """Of the input set: layout probes may lead to other code."""
+    seed_index: int
     config: dict[str, Scalar]
 
 

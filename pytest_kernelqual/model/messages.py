@@ -11,6 +11,7 @@ from pytest_kernelqual.model.code import CodeRead, ReadCode
 from pytest_kernelqual.model.config import Scalar
 from pytest_kernelqual.model.outcome import Evidence, Outcome, Phase
 from pytest_kernelqual.model.record import Deviation, Environment, TargetLaunch
+from pytest_kernelqual.model.repro import InputsSaved, LaunchSaved, SaveInputs, SaveLaunch
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.model.values import encodable
 
@@ -44,6 +45,8 @@ class Open(Struct, frozen=True, tag=True, kw_only=True):
     """Run the fixed launch once and digest nothing: what is needed to time, and no baseline."""
     ask_oracle: bool = True
     """False where the oracle was asked about this input set before."""
+    inputs: str = ""
+    """A file of inputs that take the place of those that the builder makes."""
 
 
 class Try(Struct, frozen=True, tag=True, kw_only=True):
@@ -82,7 +85,19 @@ class Sample(Struct, frozen=True, tag=True, kw_only=True):
     rounds: int
 
 
-Request = Describe | ReadEnvironment | Survey | Open | Try | ReadOutput | OpenTiming | Sample | ReadCode
+Request = (
+    Describe
+    | ReadEnvironment
+    | Survey
+    | Open
+    | Try
+    | ReadOutput
+    | OpenTiming
+    | Sample
+    | ReadCode
+    | SaveInputs
+    | SaveLaunch
+)
 
 
 class Hello(Struct, frozen=True, tag=True, kw_only=True):
@@ -341,6 +356,8 @@ Reply = (
     | Sampled
     | EnvironmentRead
     | CodeRead
+    | InputsSaved
+    | LaunchSaved
     | Refused
 )
 

@@ -243,6 +243,11 @@ class SeededInputs:
             sys.modules["numpy"].random.seed(self.seed)
 
     @property
+    def remembered(self) -> dict[str, torch.Tensor]:
+        """Name the tensors that were made or adopted so far."""
+        return self._remembered
+
+    @property
     def tensors(self) -> list[InputTensor]:
         """List the frozen inputs in the order in which they were made."""
         return self._inputs

@@ -1,6 +1,7 @@
 """Answer requests about one spec file, case and candidate at a time."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from msgspec import structs
 
@@ -31,9 +32,11 @@ from pytest_kernelqual.model.messages import (
 )
 from pytest_kernelqual.model.outcome import Phase
 from pytest_kernelqual.model.profiles import FIRST, InputSet
+from pytest_kernelqual.model.repro import LaunchSaved, SaveInputs, SaveLaunch
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.model.spec import KernelSpec
 from pytest_kernelqual.on_device.arms import compare_arms
+from pytest_kernelqual.on_device.capturing import save_launch
 from pytest_kernelqual.on_device.clocks import read_clocks
 from pytest_kernelqual.on_device.code import read_code
 from pytest_kernelqual.on_device.environment import Device, read_environment
@@ -43,6 +46,7 @@ from pytest_kernelqual.on_device.layouts import CHEAP_LAYOUT_PROBES, PLAIN, Expo
 from pytest_kernelqual.on_device.loader import Loader
 from pytest_kernelqual.on_device.provocation import Provocation
 from pytest_kernelqual.on_device.qualify import OpenCase
+from pytest_kernelqual.on_device.saved_inputs import save_inputs, with_saved_inputs
 from pytest_kernelqual.on_device.surveying import CompileSurvey
 from pytest_kernelqual.on_device.timing import Comparison, Ruler, probe_ruler
 
@@ -64,7 +68,6 @@ class Server:
         self._provocation = Provocation(device, wanted=settings.provocation)
         self._loader = Loader(settings, interpreted=self.device.interpreted)
         self.open_case: OpenCase | None = None
-        self._spec: KernelSpec | None = None
         self._stream = ""
         self._looked_at = ("", "", "")
         self._lasting = Lasting()
@@ -99,8 +102,8 @@ class Server:
                 reply = self._open_timing(request)
             case Sample():
                 reply = self._sample(request)
-            case ReadCode():
-                reply = self._read_code(request)
+            case ReadCode() | SaveInputs() | SaveLaunch():
+                reply = self._written_down(request)
         return reply
 
     def _read_environment(self) -> EnvironmentRead:
@@ -125,20 +128,30 @@ class Server:
                 survey.look(self._case(spec, case, exposure), self._loader.candidates(spec), limit_s)
         return survey.compile(lambda done, of: self._send(Progress(phase="compile", compiled=(done, of))))
 
-    def _read_code(self, request: ReadCode) -> CodeRead:
-        self._close_case()
+    def _written_down(self, request: ReadCode | SaveInputs | SaveLaunch) -> Reply:
+        """Answer what commands ask of one candidate."""
+        case = self._fresh_case(request)
+        if isinstance(request, SaveInputs):
+            return save_inputs(case.executor, Path(request.file))
+        config = Config(request.config)
+        problem = self._config_problem(case.spec, config)
+        if isinstance(request, SaveLaunch):
+            return LaunchSaved(problem=problem) if problem else save_launch(case.executor, config, Path(request.file))
         if self.device.interpreted:
             raise KernelqualError("the Triton interpreter compiles nothing")
+        return CodeRead(problem=problem) if problem else read_code(case.executor, config)
+
+    def _fresh_case(self, request: Open | ReadCode | SaveInputs | SaveLaunch) -> OpenCase:
+        """Return a case on one input set, in the place of what was open; nothing of it is built."""
+        self._close_case()
         spec = self._loader.find(request.path, request.spec)
-        self._stream = f"{self._settings.seed}/0/{request.spec}/{request.case}"
-        case = self._case(spec, request.case, Exposure.of(request.profile, spec.probes))
-        return read_code(case.executor, Config(request.config))
+        if isinstance(request, Open) and request.inputs:
+            spec = with_saved_inputs(spec, request.inputs)
+        self._stream = f"{self._settings.seed}/{request.seed_index}/{request.spec}/{request.case}"
+        return self._case(spec, request.case, Exposure.of(request.profile, spec.probes))
 
     def _open(self, request: Open) -> Opened:
-        self._close_case()
-        self._spec = self._loader.find(request.path, request.spec)
-        self._stream = f"{self._settings.seed}/{request.seed_index}/{request.spec}/{request.case}"
-        self.open_case = self._case(self._spec, request.case, Exposure.of(request.profile, self._spec.probes))
+        self.open_case = self._fresh_case(request)
         name = (request.path, request.spec, request.case)
         if self._looked_at != name:
             self._looked_at, self._lasting = name, Lasting()
@@ -172,11 +185,17 @@ class Server:
 
     def _try(self, config: Config, *, look: bool) -> Tried:
         opened = self._opened()
-        if self._spec is not None and self._spec.kernel is not None:
-            problem = config.problem() or check_config(describe_kernel(self._spec.kernel), config)
-            if problem:
-                return Tried(outcome="unsupported", reason=problem)
+        problem = self._config_problem(opened.spec, config)
+        if problem:
+            return Tried(outcome="unsupported", reason=problem)
         return opened.attempt(config, look=look)
+
+    @staticmethod
+    def _config_problem(spec: KernelSpec, config: Config) -> str | None:
+        """Say what the kernel cannot take of a config, or None."""
+        if spec.kernel is None:
+            return None
+        return config.problem() or check_config(describe_kernel(spec.kernel), config)
 
     def _open_timing(self, request: OpenTiming) -> TimingOpened:
         self._comparison = None

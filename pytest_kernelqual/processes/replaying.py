@@ -1,0 +1,88 @@
+"""One candidate of a case again, from saved inputs, in this process: what the scripts of `kernelqual repro` call."""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from pytest_kernelqual.errors import KernelqualError
+from pytest_kernelqual.model.config import Scalar
+from pytest_kernelqual.model.messages import Open, Opened, Reply, Tried, Try
+from pytest_kernelqual.model.settings import Settings
+from pytest_kernelqual.on_device.main import prepare
+
+
+def replay(
+    *,
+    spec: str,
+    case: str,
+    config: Mapping[str, Scalar],
+    inputs: str | Path,
+    device: str = "auto",
+    input_set: str = "normal/0",
+    seed: int = 0,
+    repeats: int | None = None,
+) -> int:
+    """Run the fixed launch and a candidate on saved inputs, print what differs, and return an exit status.
+
+    Without pytest, and in this process: what faults takes it along.
+
+    Args:
+        spec: Its file and its name, `kernels/qual_x.py::x`.
+        case: Id of the case.
+        config: The candidate.
+        inputs: File of the inputs, as `kernelqual repro` wrote it.
+        device: `auto`, `cuda`, `hip` or `interpreter`.
+        input_set: As reports name it; a layout probe lays the inputs out.
+        seed: Of the run; it seeds what the builder and the launch draw by themselves.
+        repeats: Launches of the candidate.
+
+    Returns:
+        1 where the candidate fails or gives other bytes, 0 where it does not, 2 where nothing can be told.
+    """
+    path, _, name = spec.rpartition("::")
+    profile, _, number = input_set.partition("/")
+    settings = Settings(root_dir=str(Path(path).parent), device=device, seed=seed, repeats=repeats)
+    try:
+        server, hello = prepare(settings, _ignore)
+        label = "Triton interpreter (semantics only: no GPU runs this)" if hello.kind == "interpreter" else hello.kind
+        print(f"{name}[{case}] on {input_set}, {label}", flush=True)
+        opening = Open(
+            path=path,
+            spec=name,
+            case=case,
+            profile=profile,
+            seed_index=int(number),
+            ask_oracle=False,
+            inputs=str(inputs),
+        )
+        opened = server.answer(opening)
+        if not isinstance(opened, Opened) or opened.outcome != "qualified":
+            return _cannot(opened)
+        print("fixed launch: the same bytes each time", flush=True)
+        tried = server.answer(Try(config=dict(config)))
+    except KernelqualError as error:
+        print(f"cannot compare: {error}", file=sys.stderr)
+        return 2
+    if not isinstance(tried, Tried):
+        return _cannot(tried)
+    print(f"candidate: {tried.outcome}{': ' if tried.reason else ''}{tried.reason}", flush=True)
+    if tried.outcome == "qualified":
+        print("not reproduced")
+        return 0
+    if tried.outcome in ("unsupported", "not_run"):
+        return 2
+    print("REPRODUCED", flush=True)
+    return 1
+
+
+def _cannot(reply: Reply) -> int:
+    told = (
+        getattr(reply, "message", "")
+        or f"the fixed launch: {getattr(reply, 'outcome', '')}: {getattr(reply, 'reason', '')}"
+    )
+    print(f"cannot compare: {told}", file=sys.stderr)
+    return 2
+
+
+def _ignore(_reply: Reply) -> None:
+    """Tell nobody."""
