@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-from pytest_kernelqual.launch.patching import patch
 from pytest_kernelqual.launch.kernels import jit_function, plain, signature
+from pytest_kernelqual.launch.patching import patch
 from pytest_kernelqual.launch.proof import sizes
 
 Take = Callable[[Mapping[str, Any], tuple[int, ...] | None], None]
