@@ -93,7 +93,7 @@ def test_workflows_have_few_rights_an_end_and_no_rival(path: Path) -> None:
         own = job["runs-on"] != "ubuntu-24.04"
         assert own is (job["runs-on"][0] == "self-hosted")
         # A machine of the project runs no job that may write, and none that nobody could stop.
-        assert not own or ("permissions" not in job and "environment" in job and "GPU_RUNNERS" in job["if"]), name
+        assert not own or ("permissions" not in job and "environment" in job and "gpus" in job["if"]), name
         for step in job["steps"]:
             if step.get("uses", "").startswith("actions/checkout@"):
                 assert step["with"]["persist-credentials"] is False
@@ -149,6 +149,7 @@ class Story:
         """Make a clone of a repository that has these specs."""
         made = project(self.folder / name, specs)
         shutil.copytree(GITHUB, made / ".github")
+        (made / ".github" / "gpu-runners.json").write_text('["h200"]')
         (made / "committed_configs" / "README.md").write_text("Written by --kernelqual-update.\n")
         (made / ".gitignore").write_text(".lock\n/kernelqual/\n/refresh/\n/shards/\n")
         bare = self.folder / f"{name}.git"
@@ -193,15 +194,27 @@ class Story:
     def qualify(self, name: str, workspace: Path) -> tuple[Runner, list[Ended]]:
         """Run `gpu`: four parts, and what makes one report of them."""
         runner = self.runner(name, workspace)
+        needs = self._plan(runner, GPU, "qualify")
         ended = [
-            runner.job(GPU, "qualify", matrix={**MATRIX, "shard": shard}, strategy={"job-index": index})
+            runner.job(GPU, "qualify", matrix={**MATRIX, "shard": shard}, strategy={"job-index": index}, needs=needs)
             for index, shard in enumerate(SHARDS)
         ]
-        ended.append(runner.job(GPU, "merge", matrix=MATRIX, needs={"qualify": {"result": "success"}}))
+        ended.append(runner.job(GPU, "merge", matrix=MATRIX, needs=needs))
         return runner, ended
+
+    def _plan(self, runner: Runner, workflow: Path, job: str) -> dict[str, Any]:
+        planned = runner.job(workflow, "plan")
+        assert planned.failed == [], planned.text
+        gpus = planned.outputs["gpus"]
+        assert json.loads(gpus["gpus"]) == list(MATRIX.values())
+        needs = {"plan": {"outputs": gpus}, "qualify": {"result": "success"}}
+        assert runner.goes_on(workflow, job, needs=needs)
+        assert not runner.goes_on(workflow, job, needs={"plan": {"outputs": {"gpus": "[]"}}})
+        return needs
 
     def _refresh(self) -> list[Ended]:
         runner = self.runner("refresh", self.main)
+        self._plan(runner, REFRESH, "measure")
         github = {"token": TOKEN}
         return [
             runner.job(REFRESH, "measure", matrix=MATRIX),
@@ -285,6 +298,16 @@ def test_a_candidate_that_breaks_fails_its_part_and_the_whole(story: Story) -> N
     assert merged.failed == [".github/scripts/merge"]
     assert "mismatch" in merged.summary
     assert (story.head.artifacts / "report-h200" / "report.json").is_file()
+
+
+@pytest.mark.parametrize("text", ['{"h200": 1}', '["H200; rm"]', "[1"])
+def test_labels_of_machines_are_labels(story: Story, text: str, tmp_path: Path) -> None:
+    """Anything else is an error, and nothing is queued."""
+    (tmp_path / ".github").mkdir()
+    (tmp_path / ".github" / "gpu-runners.json").write_text(text)
+    shutil.copytree(GITHUB / "scripts", tmp_path / ".github" / "scripts")
+    ended = story.runner(f"labels-{len(text)}", tmp_path).job(GPU, "plan")
+    assert (len(ended.failed), ended.outputs["gpus"]) == (1, {})
 
 
 def test_a_missing_part_is_an_error(story: Story) -> None:

@@ -43,6 +43,8 @@ class Ended(NamedTuple):
     """What the steps printed."""
     summary: str
     """What they wrote into the step summary."""
+    outputs: dict[str, dict[str, str]]
+    """Outputs of the steps that have an id."""
 
 
 class Runner:
@@ -121,7 +123,8 @@ class _Job:
             goes_on = not self._failed or "cancelled()" in condition
             if goes_on and (not condition or self.holds(condition)):
                 self._step(step)
-        return Ended(self._failed, "".join(self._text), (self._files / "summary").read_text())
+        outputs = {name: step["outputs"] for name, step in self._contexts["steps"].items()}
+        return Ended(self._failed, "".join(self._text), (self._files / "summary").read_text(), outputs)
 
     def holds(self, condition: str) -> bool:
         return bool(self._value(condition.removeprefix("${{").removesuffix("}}")))

@@ -46,7 +46,8 @@ def _pull_requests(run: dict[str, Any]) -> list[int]:
     return [
         request["number"]
         for request in found
-        if request["head"]["sha"] == run["head_sha"] and request["head"]["repo"]["id"] == run["head_repository"]["id"]
+        if request["head"]["sha"] == run["head_sha"]
+        and (request["head"]["repo"] or {}).get("id") == run["head_repository"]["id"]
     ]
 
 
