@@ -1,6 +1,8 @@
 """`kernelqual report --format html`: the page, in a real browser."""
 
 import base64
+import gzip
+import json
 import os
 import random
 import subprocess
@@ -11,18 +13,25 @@ from typing import Any
 
 import browser
 import pytest
+import report_samples
 from axe_playwright_python.base import AXE_FILE_PATH
 from html_samples import row
+from hypothesis import given
 from playwright.sync_api import Browser, expect
 from report_samples import ENVIRONMENT, candidate, case, kernel, mismatching
 
 from pytest_kernelqual.model.record import (
+    Deviation,
     DeviceDescriptor,
     Environment,
     FixedRecord,
     KernelRecord,
+    TargetLaunch,
+    TargetRecord,
 )
 from pytest_kernelqual.report import document
+from pytest_kernelqual.report.html import render
+from pytest_kernelqual.report.named import Named
 
 NVIDIA = ENVIRONMENT
 AMD = Environment(
@@ -207,12 +216,13 @@ def test_theme_follows_the_system_until_it_is_chosen(made: Made) -> None:
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("view", ["failures", "matrix", "speed", "devices"])
-def test_views_are_accessible_and_fit_a_phone(made: Made, view: str, theme: str) -> None:
+@pytest.mark.parametrize("width", [1400, 390])
+def test_views_are_accessible_and_fit_a_phone(made: Made, width: int, theme: str) -> None:
     """Axe finds nothing, contrast included, and nothing but tables in their frames is wider than the window."""
-    for width in (1400, 390):
-        opened = made.opened(view=view, width=width, color_scheme=theme)
-        opened.page.evaluate(AXE_FILE_PATH.read_text())
+    opened = made.opened(width=width, color_scheme=theme)
+    opened.page.evaluate(AXE_FILE_PATH.read_text())
+    for view in ("Failures", "Matrix", "Speed", "Devices"):
+        opened.page.get_by_role("tab", name=view).click()
         found = opened.page.evaluate("axe.run()")["violations"]
         assert [(each["id"], each["nodes"][0]["html"], each["nodes"][0]["failureSummary"]) for each in found] == []
         assert opened.overflow <= 0
@@ -360,8 +370,49 @@ def test_missing_jinja2_is_one_clear_line(made: Made, tmp_path: Path) -> None:
 
 
 def test_fixed_launches_that_fail_are_told(made: Made) -> None:
-    """Their outcome and reason stand among the failures."""
-    failing = case(candidate("a", "not_run"), fixed=FixedRecord(outcome="nondeterministic", reason="other bytes"))
+    """Their outcome and reason stand among the failures, and how far they are from the oracle with their kernel."""
+    off = Deviation(output="return", elements=100, beyond=7, max_ulp=9)
+    failing = case(candidate("a", "not_run"), fixed=FixedRecord(outcome="mismatch", reason="other bytes", oracle=[off]))
     opened = made.opened(([kernel(failing)], NVIDIA))
-    assert "nondeterministic" in opened.texts(".failures tbody tr")[0]
+    assert "mismatch" in opened.texts(".failures tbody tr")[0]
     assert "other bytes" in opened.texts(".failures tbody tr")[0]
+    opened.page.get_by_role("tab", name="Matrix").click()
+    opened.page.get_by_role("button", name="rms_norm_fwd").click()
+    opened.page.get_by_role("button", name="fixed launch").click()
+    assert "7 of 100" in opened.page.get_by_role("table", name="Against the oracle").inner_text()
+
+
+def test_compile_targets_are_told(made: Made) -> None:
+    """What a candidate would meet on GPUs that are not there stands with its details."""
+    reason = "shared memory: 99 required, 64 allowed"
+    launches = [TargetLaunch(id="num_warps=8", outcome="out_of_resources", reason=reason)]
+    target = TargetRecord(target="hip:gfx942", shared_limit_bytes=65536, launches=launches)
+    opened = made.opened(([kernel(case(candidate(), targets=[target]))], NVIDIA))
+    opened.page.locator(".cell").first.click()
+    assert f"hip:gfx942\tout of resources\t{reason}" in opened.page.get_by_role("dialog").inner_text()
+
+
+@given(records=report_samples.kernels)
+def test_any_records_make_a_page(records: list[KernelRecord]) -> None:
+    """The page holds every outcome of any report, and no character that a reader would not see."""
+    page = render([Named("report.json", document.build(records, None, []))])
+    assert page.isascii()
+    assert page.count("<script") == 2
+    packed = page.split('id="data">')[1].split("</script>")[0]
+    held = json.loads(gzip.decompress(base64.b64decode(packed)))
+    (report,) = held["reports"]
+    assert [
+        [[held["outcomes"][record[1]] for record in one["candidates"]] for one in of_kernel["cases"]]
+        for of_kernel in report["kernels"]
+    ] == [[[record.outcome for record in one.candidates] for one in of_kernel.cases] for of_kernel in records]
+    assert all(character.isprintable() or character in "\n\t" for text in strings(held) for character in text)
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Yield all texts of a value of JSON."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from value
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else []:
+        yield from strings(item)

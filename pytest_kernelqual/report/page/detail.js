@@ -34,8 +34,9 @@ function kernelDetail(kernel) {
   for (const one of kernel.cases) for (const line of one.failures) parts.push(make("p", { class: "notice" }, `${one.id}: ${line}`));
   if (!kernel.cases.length) return parts;
   const head = make("tr", {}, make("th", { scope: "col" }, "Candidate"), kernel.cases.map((one) => make("th", { scope: "col" }, make("span", { class: "name" }, one.id),
+    one.ran_as ? make("span", { class: "muted small" }, `ran as ${configText(one.ran_as)}`) : null,
     one.dead.length ? make("span", { class: "muted small" }, `dead: ${one.dead.join(", ")}`) : null)));
-  const fixed = make("tr", {}, make("th", { scope: "row" }, "fixed launch"), kernel.cases.map(({ fixed: of }) =>
+  const fixed = make("tr", {}, make("th", { scope: "row" }, make("button", { type: "button", class: "link", onclick: () => fixedDetail(kernel) }, "fixed launch")), kernel.cases.map(({ fixed: of }) =>
     make("td", {}, badge(data.outcomes[of.outcome]), of.reason ? make("span", { class: "small" }, of.reason) : null,
       of.config ? make("span", { class: "muted small" }, configText(of.config)) : null)));
   const rows = kernel.cells.map((cell, place) => make("tr", {},
@@ -50,6 +51,25 @@ function kernelDetail(kernel) {
 
 const configText = (config) => Object.entries(config).map(([name, value]) => `${name}=${value}`).join(", ");
 
+/** Return what the launches of a candidate, or of the fixed one (-1), would meet on compile targets. */
+function targetTable(one, place) {
+  const rows = one.targets.filter(([, of]) => of === place)
+    .map(([target, , outcome, reason, resources]) => [target, words(outcome), reason || "–", configText(resources) || "–"]);
+  return rows.length ? plainTable("Compile targets", ["Target", "Outcome", "Why", "Takes"], rows) : null;
+}
+
+function fixedDetail(kernel) {
+  showDetail(`${kernel.kernel}: fixed launch`, kernel.cases.map((one) => {
+    const { outcome, oracle, ...facts } = one.fixed;
+    return make("section", { class: "of-case" },
+      make("h3", {}, one.id), make("p", {}, badge(data.outcomes[outcome])),
+      oracle ? plainTable("Against the oracle", ["Output", "Beyond the tolerance", "Worst at", "Expected", "Got", "Max |difference|", "Max relative", "Max ULP"],
+        oracle.map((each) => [each.output, `${number(each.beyond)} of ${number(each.elements)}`, each.worst_index ? `(${each.worst_index.join(", ")})` : "–",
+          each.expected ?? "–", each.actual ?? "–", number(each.max_absolute), number(each.max_relative), number(each.max_ulp)])) : null,
+      targetTable(one, -1), factTable(facts));
+  }));
+}
+
 function candidateDetail(kernel, place) {
   const [id] = kernel.candidates[place];
   const sections = [...kernel.cells[place]].sort((a, b) => Number(b.record === kernel.worst[place]) - Number(a.record === kernel.worst[place]))
@@ -58,14 +78,12 @@ function candidateDetail(kernel, place) {
       const { detail = {}, ...facts } = record[FACTS] ?? {};
       const { mismatches = [], ...rest } = detail;
       const drawn = Array.isArray(mismatches) && mismatches.every((item) => item && typeof item === "object");
-      const targets = one.targets.filter(([, of]) => of === place)
-        .map(([target, , outcome, reason, resources]) => [target, words(outcome), reason || "–", configText(resources)]);
       return make("section", { class: "of-case" },
         make("h3", {}, one.id),
         make("p", {}, badge(stateOf(record), record[FLAGS] & FAILS), record[FLAGS] & OWN ? " the fixed launch's own config" : "", record[FLAGS] & SHORT ? " weaker evidence than is required" : ""),
         record[REASON] ? make("p", { class: "reason" }, record[REASON]) : null,
         mismatches.length && drawn ? mismatchTable(mismatches) : null,
-        targets.length ? plainTable("Compile targets", ["Target", "Outcome", "Why", "Takes"], targets) : null,
+        targetTable(one, place),
         Object.keys(facts).length ? factTable(facts) : null,
         Object.keys(rest).length || !drawn ? factTable(drawn ? rest : detail) : null,
         make("p", { class: "muted small" }, make("code", {}, one.nodeid)));

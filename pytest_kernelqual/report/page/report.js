@@ -20,6 +20,7 @@ start((read) => {
     byId("status").textContent = told;
     const counts = { failures: failing.length, matrix: report.kernels.length, speed: rowsOf(report).length, devices: devices.size };
     for (const name of VIEWS) byId(`tab-${name}`).querySelector(".count").textContent = counts[name].toLocaleString("en");
+    byId("failing-only").parentElement.hidden = view === "failures";
     byId("report-label").hidden = data.reports.length < 2 || !["matrix", "speed"].includes(view);
   };
   const open = (name) => {
