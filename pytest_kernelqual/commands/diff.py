@@ -9,6 +9,7 @@ from pytest_kernelqual.files import strict_json
 from pytest_kernelqual.report.change import KINDS, WORSE, ChangeKind, Diff
 from pytest_kernelqual.report.changes import MARGIN, changes
 from pytest_kernelqual.report.changes_text import changes_text
+from pytest_kernelqual.report.markdown import COMMENT_CHARACTERS, SUMMARY_CHARACTERS, diff_markdown
 from pytest_kernelqual.report.named import read_all
 
 _NOTHING = "nothing"
@@ -36,8 +37,9 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
     )
     parser.add_argument("base", metavar="BASE", help="the qualified-configurations.json to compare with")
     parser.add_argument("head", metavar="HEAD", help="the one that may be worse")
-    parser.add_argument("--format", choices=tuple(_FORMATS), default="text", help="default: text")
+    parser.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="default: text")
     add_judging(parser)
+    add_limit(parser)
     parser.set_defaults(run=_run)
 
 
@@ -60,21 +62,30 @@ def add_judging(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_limit(parser: argparse.ArgumentParser) -> None:
+    """Declare how long Markdown may become."""
+    parser.add_argument(
+        "--limit",
+        metavar="CHARACTERS",
+        type=_characters,
+        default=COMMENT_CHARACTERS,
+        help=f"most characters of markdown (default: {COMMENT_CHARACTERS}, as of a comment on GitHub; "
+        f"a step summary may have {SUMMARY_CHARACTERS})",
+    )
+
+
 def _run(options: argparse.Namespace) -> tuple[str, int]:
     base, head = read_all([options.base, options.head])
     found = changes(base, head, fail_on=options.fail_on, margin=options.margin)
-    return _FORMATS[options.format](found), FAILING if found.worse else OK
+    return _rendered(found, options), FAILING if found.worse else OK
 
 
-def _text(diff: Diff) -> str:
+def _rendered(diff: Diff, options: argparse.Namespace) -> str:
+    if options.format == "markdown":
+        return diff_markdown(diff, limit=options.limit)
+    if options.format == "json":
+        return strict_json.dump(diff, indent=True).decode("ascii")
     return changes_text(diff) + "\n"
-
-
-def _json(diff: Diff) -> str:
-    return strict_json.dump(diff, indent=True).decode("ascii")
-
-
-_FORMATS = {"text": _text, "json": _json}
 
 
 def _kinds(text: str) -> tuple[ChangeKind, ...]:
@@ -93,3 +104,9 @@ def _percent(text: str) -> float:
     if not 0 <= value <= 100:  # noqa: PLR2004 - percent
         raise argparse.ArgumentTypeError(f"{text!a} is no percentage from 0 to 100")
     return value / 100
+
+
+def _characters(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text!a} is no number of characters")
+    return int(text)

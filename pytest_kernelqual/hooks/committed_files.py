@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 
 from pytest_kernelqual.committed.membership import Declared, row_refusals
+from pytest_kernelqual.committed.places import row_line
 from pytest_kernelqual.committed.refusal import Refusal
 from pytest_kernelqual.committed.schema import CommittedFile
 from pytest_kernelqual.committed.store import Contents
@@ -42,7 +43,11 @@ class CommittedFileItem(pytest.Item):
 
     def runtest(self) -> None:
         """Fail with every reason."""
-        found = [structs.replace(one, nodeid=self.nodeid) for one in self.judge(self.path)]
+        file = self.nodeid.partition("::")[0]
+        found = [
+            structs.replace(one, nodeid=self.nodeid, file=file, line=row_line(self.path, one.key))
+            for one in self.judge(self.path)
+        ]
         self.record = KernelRecord(kernel=self.path.parent.name, nodeid=self.nodeid, committed=found)
         if any(not one.passed for one in found):
             lines = [committed_text(one) for one in found[:_MOST_TOLD]]

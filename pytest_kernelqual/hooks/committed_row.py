@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import pytest
 from msgspec import Struct, structs, to_builtins
 
+from pytest_kernelqual.committed.places import row_line
 from pytest_kernelqual.committed.schema import CommittedDevice, CommittedFile
 from pytest_kernelqual.errors import DeviceProcessError, KernelqualError
 from pytest_kernelqual.gating.arms import Arms, Place
@@ -71,11 +72,26 @@ class RowSession:
         timed_at = self._run.timed_before.get(self._item.nodeid, "")
         if record.gates:
             timed_at = self._run.started_at.isoformat(timespec="seconds")
-        took_s = round(time.monotonic() - began, 3)
-        self._record = structs.replace(record, nodeid=self._item.nodeid, timed_at=timed_at, duration_s=took_s)
+        file, line = self._place()
+        self._record = structs.replace(
+            record,
+            nodeid=self._item.nodeid,
+            file=file,
+            line=line,
+            timed_at=timed_at,
+            duration_s=round(time.monotonic() - began, 3),
+        )
         self._publish(self._record)
         if not record.passed:
             pytest.fail(committed_text(self._record), pytrace=False)
+
+    def _place(self) -> tuple[str, int]:
+        """Return where the row stands: the path of its file from the root, and the line."""
+        path = self._run.store.path_for(self._target.declared.spec.name, self._target.device)
+        root = self._item.config.rootpath
+        if not path.is_file() or not path.is_relative_to(root):
+            return "", 0
+        return path.relative_to(root).as_posix(), row_line(path, self._target.key)
 
     def _checked(self) -> CommittedRecord:
         """Check the row or measure it, and count how long it was timed."""

@@ -29,6 +29,7 @@ def make_plan(items: Collection[pytest.Item], declared: Sequence[pytest.Item], n
             PlannedKernel(
                 kernel=spec.name if spec is not None else nodeid.rpartition("::")[2],
                 nodeid=nodeid,
+                line=_line(item),
                 screen=spec.screen if spec is not None else None,
                 notes=spec.notes if spec is not None else [],
                 problem=spec.problem if spec is not None else problem,
@@ -51,6 +52,12 @@ def make_plan(items: Collection[pytest.Item], declared: Sequence[pytest.Item], n
 def _declared_item(item: pytest.Item, selected: Collection[str]) -> DeclaredItem:
     _, position, kernel, place, nodeid = _declared_order(item)
     return DeclaredItem(nodeid=nodeid, kernel=kernel, place=(position, place), selected=nodeid in selected)
+
+
+def _line(item: pytest.Item) -> int:
+    """Return where the spec or test stands in the file that its node id names; 0 where that is another file."""
+    path, line, _ = item.location
+    return line + 1 if line is not None and path == item.nodeid.partition("::")[0] else 0
 
 
 def kernel_nodeid(item: pytest.Item) -> str:

@@ -173,6 +173,10 @@ class CommittedRecord(Struct, frozen=True, kw_only=True):
     """File name of the device, without its suffix."""
     key: dict[str, Any]
     nodeid: str = ""
+    file: str = ""
+    """Path of the committed file from where node ids start; empty where there is none, or it lies elsewhere."""
+    line: int = 0
+    """Of the row in its file; 0 where it is not known."""
     config: dict[str, Scalar] | None = None
     """None: the fixed launch is kept."""
     evidence: Evidence | None = None
@@ -284,6 +288,8 @@ class KernelRecord(Struct, frozen=True, kw_only=True):
 
     kernel: str
     nodeid: str
+    line: int = 0
+    """Of the spec, or of the hand-written test, in its file; 0 where it is not known."""
     screen: str | None = None
     """Why bad candidates are only recorded, where the spec says so."""
     notes: list[str] = field(default_factory=list)

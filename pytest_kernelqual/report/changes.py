@@ -22,7 +22,8 @@ from pytest_kernelqual.report.entries import explanation
 from pytest_kernelqual.report.named import Named
 from pytest_kernelqual.report.pairing import environment_changes, fixed_bytes, id_of_record, keyed, other_devices
 from pytest_kernelqual.report.phrases import and_more, counted
-from pytest_kernelqual.report.row_changes import RowChange, RowScope, new_row, row_changes, row_name
+from pytest_kernelqual.report.row_changes import RowChange, RowScope, new_row, row_changes
+from pytest_kernelqual.report.rows import row_name
 
 MARGIN = 0.05
 """By how much the ratio of committed to fixed time must move: as where the decay gate begins to warn."""

@@ -11,6 +11,7 @@ from pytest_kernelqual.model.outcome import PASSING
 from pytest_kernelqual.model.profiles import NORMAL
 from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, FixedRecord, KernelRecord, Mismatch
 from pytest_kernelqual.report.phrases import and_more, clean, counted
+from pytest_kernelqual.report.rows import row_name
 
 LONGEST_NAME = 60
 LONGEST_REASON = 300
@@ -83,6 +84,16 @@ def variant(kernels: Iterable[KernelRecord]) -> Iterator[Entry]:
             if record.batch_invariant is False and record.outcome in PASSING:
                 name = clean(getattr(record, "id", "fixed launch"), LONGEST_NAME)
                 yield _entry(kernel, case, name, "", clean(record.batch_note, LONGEST_REASON))
+
+
+def failing_rows(kernels: Iterable[KernelRecord]) -> Iterator[Entry]:
+    """Yield committed rows, and findings about their files, that fail."""
+    for kernel in kernels:
+        name = clean(kernel.kernel, LONGEST_NAME)
+        for row in kernel.committed:
+            if not row.passed:
+                why = clean("; ".join(row.reasons), LONGEST_REASON)
+                yield Entry(name, "", clean(row_name(row), LONGEST_NAME), row.verdict, why)
 
 
 def all_cases(kernels: Iterable[KernelRecord]) -> Iterator[tuple[KernelRecord, CaseRecord]]:

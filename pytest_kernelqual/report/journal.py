@@ -253,6 +253,7 @@ def recover(
         KernelRecord(
             kernel=kernel.kernel,
             nodeid=kernel.nodeid,
+            line=kernel.line,
             screen=kernel.screen,
             notes=kernel.notes,
             cases=[_case(case, found, kernel.screen) for case in kernel.cases],

@@ -37,6 +37,7 @@ class PlannedKernel(Struct, frozen=True, kw_only=True):
 
     kernel: str
     nodeid: str
+    line: int = 0
     screen: str | None = None
     notes: list[str] = field(default_factory=list)
     problem: str = ""

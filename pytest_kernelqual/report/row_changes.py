@@ -5,7 +5,6 @@ from math import isfinite
 from typing import NamedTuple
 
 from pytest_kernelqual.judge.speed import Timed, movement
-from pytest_kernelqual.model.case import id_of
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.record import CommittedRecord, CommittedVerdict, GateRecord
 from pytest_kernelqual.report.change import ChangeKind
@@ -33,11 +32,6 @@ class RowScope(NamedTuple):
     one_device: bool
     one_fixed_launch: bool
     """Production launches the same config in both runs, so that ratios to it mean the same."""
-
-
-def row_name(row: CommittedRecord) -> str:
-    """Name a row by its key and device."""
-    return f"{id_of(row.key) if row.key else 'all cases'} on {row.device}"
 
 
 def new_row(row: CommittedRecord) -> RowChange | None:

@@ -64,6 +64,11 @@ def refresh_summary(reports: Iterable[UpdateReport | Refusal]) -> str:
     return "\n".join(lines)
 
 
+def row_name(record: CommittedRecord) -> str:
+    """Name a row by its key and device."""
+    return f"{id_of(record.key) if record.key else 'all cases'} on {record.device}"
+
+
 def _change(name: str, change: RowChange) -> str:
     """Return what became of one row."""
     row = change.after or change.before
@@ -105,8 +110,7 @@ def speed_up_bounds(gates: Iterable[GateRecord]) -> tuple[float, float] | None:
 
 
 def _name(record: CommittedRecord) -> str:
-    key = id_of(record.key) if record.key else "all cases"
-    told, config = f"{key} on {record.device}", config_name(record)
+    told, config = row_name(record), config_name(record)
     return clean(f"{told}: {config}" if config else told, _LONGEST)
 
 

@@ -10,6 +10,7 @@ from pytest_kernelqual.model.record import KernelRecord, TargetLaunch, TargetRec
 from pytest_kernelqual.report.phrases import and_more, clean
 
 _LONGEST = 300
+_LONGEST_NAME = 60
 _REFUSED: tuple[TargetOutcome, ...] = ("out_of_resources", "compile_error", "timeout", "unsupported", "unknown")
 _KIB = 1024
 
@@ -24,7 +25,13 @@ def targets_summary(kernels: Iterable[KernelRecord]) -> str:
             for record in case.targets:
                 by_target.setdefault(record.target, []).append((case.id, record))
         for target, records in by_target.items():
-            rows.append([kernel.kernel, target, *_figures([record for _, record in records])])
+            rows.append(
+                [
+                    clean(kernel.kernel, _LONGEST_NAME),
+                    clean(target, _LONGEST_NAME),
+                    *_figures([record for _, record in records]),
+                ]
+            )
             notes += _notes(kernel.kernel, target, records)
     if not rows:
         return ""
