@@ -66,6 +66,28 @@ def functions(case, seeded):
 
 
 @triton.jit
+def _looped(x, y, n, BLOCK: tl.constexpr):
+    base = tl.program_id(0) * BLOCK
+    many = n.to(tl.int64) * (1 << 32)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for part in tl.range(0, 3):
+        at = base + tl.arange(0, BLOCK)
+        total += tl.load(x + at, mask=at < n, other=0.0) * part.to(tl.float32)
+    for start in range(many, many + 2):
+        # Of the type of its bounds: 32 bits would wrap.
+        total += tl.where(start * 4 > many, 1.0, 0.0)
+    for twice in tl.static_range(2):
+        total += twice
+    tl.store(y + base + tl.arange(0, BLOCK), total, mask=base + tl.arange(0, BLOCK) < n)
+
+
+@spec(_looped, oracle=lambda case, inputs: inputs.x * 3 + 3, oracle_tolerance=Tolerance(rtol=1e-5, atol=1e-5))
+def looped(case, seeded):
+    x = seeded.normal((case.n,), name="x")
+    return lambda: launch(_looped, x)
+
+
+@triton.jit
 def _bodiless(x, y, n, BLOCK: tl.constexpr):
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y + at, libdevice.erfcinv(tl.load(x + at, mask=at < n, other=1.0)), mask=at < n)
@@ -97,7 +119,7 @@ def test_arguments_and_functions(tmp_path: Path) -> None:
     ended = run(tmp_path)
     told = {nodeid.split("::")[1]: case.fixed for nodeid, case in ended.cases.items()}
     assert {name: fixed and fixed.outcome for name, fixed in told.items()} == {
-        "scaled": "qualified", "functions": "qualified", "bodiless": "not_run", "half": "launch_error",
+        **dict.fromkeys(("scaled", "functions", "looped"), "qualified"), "bodiless": "not_run", "half": "launch_error",
     }, ended.text  # fmt: skip
     reasons = {name: fixed.reason for name, fixed in told.items() if fixed}
     assert "libdevice.erfcinv has no body in the interpreter" in reasons["bodiless"]

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from acceptance import run
+from acceptance import assert_agree, run
 
 from pytest_kernelqual.model.targets import find_target
 
@@ -94,6 +94,40 @@ def test_answers(tmp_path: Path) -> None:
             assert heard[name][target].outcome == "unknown"
             assert UNKNOWN.format(asked, target) in heard[name][target].reason
             assert "\n" not in heard[name][target].reason
+
+
+NEEDS_GPU = """
+import torch, triton, triton.language as tl
+from pytest_kernelqual import Case, Config, kernel_spec
+
+UNITS = torch.cuda.get_device_properties(0).multi_processor_count
+
+@triton.jit
+def _zero(x, BLOCK: tl.constexpr):
+    tl.store(x + tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), 0.0)
+
+@kernel_spec(kernel=_zero, candidates=[Config(num_warps=8)], cases=[Case(n=64)])
+def needs_gpu(case, seeded):
+    x = seeded.normal((UNITS * case.n,))
+    return lambda: _zero[(UNITS,)](x, BLOCK=case.n)
+"""
+
+
+def test_import_that_needs_a_gpu(tmp_path: Path) -> None:
+    """Is one line where nothing can be done, and no reason not to compile for targets."""
+    (tmp_path / "qual_needs_gpu.py").write_text(NEEDS_GPU)
+    (tmp_path / "pytest.ini").write_text("[pytest]\nkernelqual_paths = .\n")
+    problem = f"cannot import {tmp_path / 'qual_needs_gpu.py'}: AssertionError: Torch not compiled with CUDA enabled"
+    alone = run(tmp_path)
+    (kernel,) = alone.document.kernels
+    assert (alone.code, kernel.problem.splitlines()[0]) == (1, problem)
+    assert_agree(alone)
+    targeted = run(tmp_path, "--kernelqual-target=hip:gfx942,cuda:90", TRITON_CACHE_DIR=str(tmp_path / "cache"))
+    (case,) = targeted.cases.values()
+    assert (targeted.code, case.failures) == (1, [f"fixed launch: not_run: {problem}"])
+    told = {record.target: [launch.outcome for launch in record.launches] for record in case.targets}
+    assert told == {"hip:gfx942": ["fits", "fits"], "cuda:90": ["fits", "fits"]}
+    assert_agree(targeted)
 
 
 @pytest.mark.parametrize(

@@ -190,6 +190,9 @@ class Run:
                 self._device.close()
                 self._import_path = [*sys.path]
                 described = self._describe(key)
+            if described.problem and self.settings.targets:
+                # What needs a GPU to be imported can be compiled for one; its cases tell what the problem is here.
+                described = self.targets.described(key) or described
             self._described[key] = described
             self._take_import_root(path)
         return self._described[key]

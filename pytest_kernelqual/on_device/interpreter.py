@@ -1,7 +1,9 @@
 """What the Triton interpreter needs so that its bytes tell of the kernel."""
 
+import ast
 import threading
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ def prepare_interpreter() -> None:
         return
     make_dots_independent_of_tiles()
     make_floats_tensors()
+    make_loop_variables_tensors()
     give_bodies()
 
 
@@ -35,6 +38,30 @@ def make_floats_tensors() -> None:
         return original(argument)
 
     interpreter._implicit_cvt = converted  # noqa: SLF001 - as above
+
+
+def make_loop_variables_tensors() -> None:
+    """Let the variables of loops be tensors, as in compiled code, in place of Python's integers."""
+    interpreter.__dict__[_loop_variables.__name__] = _loop_variables  # where it looks for what is no global of a kernel
+    interpreter.FunctionRewriter.ast_transformer = _Rewriting()
+
+
+class _Rewriting(interpreter.ASTTransformer):  # type: ignore[misc]
+    def visit_For(self, node: ast.For) -> Any:  # noqa: N802 - the name is Python's
+        """Take the numbers of `range` and `tl.range`, but not of `tl.static_range`, as tensors."""
+        self.generic_visit(node)
+        ranging = node.iter
+        if isinstance(ranging, ast.Call) and getattr(ranging.func, "id", getattr(ranging.func, "attr", "")) == "range":
+            ranging.args.insert(0, ranging.func)
+            ranging.func = ast.Name(_loop_variables.__name__, ast.Load())
+        return node
+
+
+def _loop_variables(ranging: Any, *bounds: Any, **options: Any) -> Iterator[Any]:
+    wide = any(isinstance(bound, tl.tensor) and bound.dtype.primitive_bitwidth > 32 for bound in bounds)  # noqa: PLR2004
+    kind, stored = (tl.int64, np.int64) if wide else (tl.int32, np.int32)
+    for number in ranging(*bounds, **options):
+        yield tl.tensor(interpreter.TensorHandle(np.array([number], stored), kind), kind)
 
 
 def make_dots_independent_of_tiles() -> None:

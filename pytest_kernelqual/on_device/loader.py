@@ -51,7 +51,7 @@ class Loader:
         try:
             module = self._module(path)
         except (Exception, SystemExit) as error:  # it was described in another process, where it could be imported
-            raise DeclarationError(_import_problem(path, error)) from error
+            raise DeclarationError(_import_problem(path, error).partition("\n")[0]) from error
         spec = module.__dict__.get(name)
         if not isinstance(spec, KernelSpec):
             names = ", ".join(spec.name for spec in _specs(module)) or "none"

@@ -1,14 +1,17 @@
 """Processes that survey and compile for devices that are not there, one for each target."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from msgspec import structs
 
 from pytest_kernelqual.errors import KernelqualError
+from pytest_kernelqual.model.messages import Describe, Described
 from pytest_kernelqual.model.record import TargetLaunch, TargetRecord
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.model.targets import find_target
 from pytest_kernelqual.processes.compile_farm import CaseName, CompileFarm
+from pytest_kernelqual.processes.device import Limits
 from pytest_kernelqual.processes.device_process import DeviceProcess
 
 
@@ -17,6 +20,7 @@ class CompileTargets:
 
     def __init__(self, settings: Settings) -> None:
         """Keep the settings, whose `targets` name the targets."""
+        self._start_timeout_s = settings.start_timeout_s
         self._devices: dict[str, DeviceProcess] = {}
         self._farms: dict[str, CompileFarm] = {}
         for name in settings.targets:
@@ -26,6 +30,15 @@ class CompileTargets:
             )
             self._devices[name] = DeviceProcess(own)
             self._farms[name] = CompileFarm(self._devices[name], own)
+
+    def described(self, path: str) -> Described | None:
+        """Return what a spec file declares that can be imported for one of the targets, if it can."""
+        for device in self._devices.values():
+            with suppress(KernelqualError):
+                reply = device.ask(Describe(path=path), Limits(self._start_timeout_s, 0, 0))
+                if isinstance(reply, Described) and not reply.problem:
+                    return reply
+        return None
 
     def records(
         self, case: CaseName, later: Sequence[CaseName], on_progress: Callable[[str, int, int], None]
