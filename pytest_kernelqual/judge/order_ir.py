@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 
 class UnreadableError(Exception):
@@ -64,18 +65,21 @@ class Function:
         yield from _walk(self.blocks)
 
 
+@lru_cache(maxsize=4096)
 def shape(type_text: str) -> tuple[int, ...]:
     """Return the shape of a tensor or buffer type; empty for a scalar."""
     found = re.match(r"(?:tensor|!ttg\.memdesc|!tt\.tensordesc<tensor)<((?:\d+x)+)", type_text)
     return tuple(int(size) for size in found.group(1).split("x")[:-1]) if found else ()
 
 
+@lru_cache(maxsize=4096)
 def element(type_text: str) -> str:
     """Return the element type: `f32`, `i1`, `!tt.ptr<bf16>`."""
     inner = re.match(r"(?:tensor|!ttg\.memdesc)<(.*)>$", type_text)
     return re.sub(r"^(?:\d+x)+", "", split_top(inner.group(1))[0]) if inner else type_text
 
 
+@lru_cache(maxsize=4096)
 def is_integer(type_text: str) -> bool:
     """Tell whether the elements are integers or Booleans."""
     return re.fullmatch(r"i\d+|index", element(type_text)) is not None

@@ -54,17 +54,19 @@ class Loops:
         if isinstance(key, int) and self._reader.positions.only(loop.results[key]):
             return self._recurrence(loop, key, scope)
         keys = self._active.get(loop)
+        # What is combined inside the loop and carried on would be looked at along other names each time.
+        within, names = replace(scope, loops=scope.loops | {depth}).renamed()
+        entry, along = (key, within), ("along", " ".join(names))
         if inside and keys is not None:
-            entry = (key, replace(scope, loops=scope.loops | {depth}))
             if entry not in keys:
                 keys.append(entry)
-            return Node("carried", (("loop", str(depth)), ("number", str(keys.index(entry)))))
+            return Node("carried", (("loop", str(depth)), ("number", str(keys.index(entry))), along))
         if not inside and keys is None:
             folded = self._folded(loop, key, scope)
             if folded is not None:
                 return folded
         outer = self._active.pop(loop, None)
-        keys = self._active[loop] = [(key, replace(scope, loops=scope.loops | {depth}))]
+        keys = self._active[loop] = [entry]
         with self._reader.layer():
             children = self.bounds(loop, scope)
             for carried, within in keys:  # grows while it is read
@@ -73,7 +75,7 @@ class Loops:
         del self._active[loop]
         if outer is not None:
             self._active[loop] = outer
-        return Node("loop", (("iteration", "any" if inside else "last"),), tuple(children))
+        return Node("loop", (("iteration", "any" if inside else "last"), along), tuple(children))
 
     def _start(self, loop: Operation, key: int | Value, scope: Scope) -> Node:
         if isinstance(key, int):

@@ -176,6 +176,12 @@ class Scope:
         named = {axis: f"axis {self.depth}", **axes}
         return replace(self, axes=tuple(sorted(named.items())), depth=self.depth + 1)
 
+    def renamed(self) -> tuple["Scope", list[str]]:
+        """Return the scope with names of its own, and those that it had, in the order of the new ones."""
+        names = list(dict.fromkeys(named for _, named in self.axes))
+        axes = tuple((axis, f"axis {names.index(named)}") for axis, named in self.axes)
+        return replace(self, axes=axes, depth=len(names)), names
+
 
 def operand_axes(operation: Operation, position: int, axes: Mapping[int, str]) -> dict[int, str]:
     """Return where the named axes of a result lie on an operand; those that it does not have are left out."""

@@ -19,27 +19,32 @@ _THROTTLING = {
 }
 
 
-def read_clocks(device: Device) -> Clocks | None:
-    """Return the state of an NVIDIA device, or None where it cannot be read."""
+def read_clocks(device: Device, *, processes: bool = True) -> Clocks | None:
+    """Return the state of an NVIDIA device, or None where it cannot be read.
+
+    Args:
+        device: The device.
+        processes: Look for foreign ones too, which takes several milliseconds.
+    """
     if device.kind != "cuda":
         return None
     try:
         import pynvml  # noqa: PLC0415 - optional, extra `nvidia`
 
-        return _read(pynvml, device)
+        return _read(pynvml, device, processes=processes)
     except Exception:  # noqa: BLE001 - no library, no permission, an unknown device: nothing is claimed then
         return None
 
 
-def _read(nvml: Any, device: Device) -> Clocks:
+def _read(nvml: Any, device: Device, *, processes: bool) -> Clocks:
     nvml.nvmlInit()
     handle = nvml.nvmlDeviceGetHandleByUUID(_uuid(device))
     reasons = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
-    pids = {process.pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+    running = nvml.nvmlDeviceGetComputeRunningProcesses(handle) if processes else []
     return Clocks(
         sm_mhz=nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
         throttled=[name for bit, name in _THROTTLING.items() if reasons & bit],
-        foreign_processes=sum(map(_is_foreign, pids)),
+        foreign_processes=sum(map(_is_foreign, {process.pid for process in running})),
     )
 
 

@@ -314,5 +314,5 @@ def _replace_allocator(guards: Any, name: str, old: Any, new: Any) -> None:
 
 def _memory_bytes(device: torch.device) -> int:
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[1])
+        return int(torch.cuda.get_device_properties(device).total_memory)  # asking the driver takes far longer
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

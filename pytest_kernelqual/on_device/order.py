@@ -16,6 +16,7 @@ from pytest_kernelqual.judge.order_ir import shape
 from pytest_kernelqual.judge.order_kernel import fingerprint
 from pytest_kernelqual.judge.order_ops import REDUCTIONS
 from pytest_kernelqual.judge.order_tiles import Layout
+from pytest_kernelqual.on_device.kept_orders import KeptOrder
 
 # A loop can ask for stages of its own, which would peel iterations just as the option does.
 _LOOP_STAGES = re.compile(r"tt\.num_stages = \d+ : i32")
@@ -49,11 +50,17 @@ def order_of_ir(text: str, target: GPUTarget, options: Mapping[str, Any]) -> Fin
 
 @lru_cache(maxsize=4096)
 def _read(text: str, target: GPUTarget, options: tuple[tuple[str, Any], ...]) -> Fingerprint:
+    kept = KeptOrder((text, target, options))
+    known = kept.read()
+    if known is not None:
+        return known
     try:
         lowered, layouts = _lowered(text, target, dict(options))
     except Exception as error:  # noqa: BLE001 - whatever a compiler raises: then nothing is known
         return Fingerprint(None, f"it cannot be lowered with one stage: {type(error).__name__}")
-    return fingerprint(lowered, layouts, target=f"{target.backend}:{target.arch}", options=dict(options))
+    found = fingerprint(lowered, layouts, target=f"{target.backend}:{target.arch}", options=dict(options))
+    kept.write(found)
+    return found
 
 
 def _lowered(text: str, target: GPUTarget, options: dict[str, Any]) -> tuple[str, list[Layout]]:

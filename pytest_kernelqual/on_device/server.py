@@ -225,7 +225,7 @@ class Server:
             raise KernelqualError("no comparison is open; this is a fault of the tool")
         try:
             self._comparison.warm_up()
-            before = read_clocks(self.device)
+            before = read_clocks(self.device, processes=False)
             taken = [self._comparison.rounds(*pair, request.rounds) for pair in request.pairs]
         except UnmeasurableError as error:
             return Sampled(rounds=[], reason=str(error))

@@ -3,8 +3,9 @@
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
@@ -242,7 +243,7 @@ class Comparison:
         graph = torch.cuda.CUDAGraph()
         kept = []
         try:
-            with self._arms[arm](), torch.cuda.graph(graph, pool=pool, capture_error_mode="thread_local"):
+            with self._arms[arm](), _capturing(graph, pool):
                 # Outputs are kept until the end, so that each launch of the ring writes a buffer of its own.
                 kept = [self._call(arm, self._sets[index % len(self._sets)]) for index in range(launches)]
         except RuntimeError:
@@ -299,6 +300,27 @@ class Comparison:
             torch.cuda.synchronize()
             best = min(best, begin.elapsed_time(end) * 1e3)
         return max((best - self._ruler.empty_us) / repeats, _LEAST_TIME_US)
+
+
+@cache
+def _capture_stream() -> torch.cuda.Stream:
+    """Return the one stream of all captures: memory that one of them has let go is another's only on the same stream."""
+    return torch.cuda.Stream()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def _capturing(graph: torch.cuda.CUDAGraph, pool: Any) -> Iterator[None]:
+    """Capture on a stream of its own.
+
+    `torch.cuda.graph` gives all cached memory back first, and that takes longer than most captures.
+    """
+    torch.cuda.synchronize()
+    with torch.cuda.stream(_capture_stream()):
+        graph.capture_begin(pool=pool, capture_error_mode="thread_local")  # type: ignore[no-untyped-call]
+        try:
+            yield
+        finally:
+            graph.capture_end()  # type: ignore[no-untyped-call]
 
 
 def _memories(sets: Sequence[InputSet]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
