@@ -197,3 +197,14 @@ def spread_by_steps(x, y, i, n, BLOCK: tl.constexpr):
     for step in range(n):
         total += tl.load(x + step * tl.num_programs(0) + tl.program_id(0))
     tl.store(y + tl.program_id(0), total)
+
+
+@triton.jit
+def carried_past_a_sum(x, y, i, n, BLOCK: tl.constexpr):
+    """Carry the last of each block's running sums on, picked by a sum."""
+    carried = 0.0
+    for start in range(0, n, BLOCK):
+        p = start + tl.arange(0, BLOCK)
+        sums = tl.cumsum(tl.load(x + p), 0) + carried
+        tl.store(y + p, sums)
+        carried = tl.sum(tl.where(p == start + BLOCK - 1, sums, 0.0), 0)

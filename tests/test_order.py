@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from triton import knobs
 from triton.backends.compiler import GPUTarget
+from triton.runtime.cache import get_cache_manager
 
 from pytest_kernelqual.judge.order import (
     Fingerprint,
@@ -23,6 +24,8 @@ from pytest_kernelqual.judge.order import (
 )
 from pytest_kernelqual.judge.order_kernel import fingerprint
 from pytest_kernelqual.launch import dry_run, fake_driver
+from pytest_kernelqual.on_device.kept_launches import KeptLaunches
+from pytest_kernelqual.on_device.kept_orders import KeptOrder
 from pytest_kernelqual.on_device.order import order_of_source
 
 TARGETS = {
@@ -175,8 +178,6 @@ class TestGrid:
         assert told == Order("differs", ("scalars () -> (('n', '7'),)",))
 
 
-# Laws.
-
 nodes = st.recursive(
     st.builds(Node, st.sampled_from("abc"), st.just(()), st.just(())),
     lambda inner: st.builds(
@@ -189,6 +190,85 @@ nodes = st.recursive(
     ),
     max_leaves=8,
 )
+
+
+class TestCarried:
+    """What a loop combines, carries on and combines again."""
+
+    def test_it_is_read_once(self, kernels: ModuleType) -> None:
+        """Each time round it would be combined along another axis."""
+        assert between(kernels.carried_past_a_sum, num_stages=(1, 3)) == []
+        told = between(kernels.carried_past_a_sum, num_warps=(2, 4))
+        assert any(line.startswith("tt.scan axis 0: ") for line in told)
+        assert between(kernels.carried_past_a_sum, BLOCK=(128, 256)) != []
+
+
+@pytest.mark.usefixtures("own_cache")
+class TestKept:
+    """Orders are kept in Triton's cache."""
+
+    @pytest.fixture
+    @staticmethod
+    def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Begin with an empty cache."""
+        monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+
+    def test_it_is_read_back_unless_it_is_damaged(self, tmp_path: Path) -> None:
+        """Other IR, options or files have none; what was cut short or changed is none."""
+        shared = Node("b", (("x", "1"),))
+        order = Fingerprint(Node("a", (), (("p", shared), ("q", Node("c", (), (("p", shared),))))), "", frozenset([1]))
+        assert KeptOrder("ir").read() is None
+        KeptOrder("ir").write(order)
+        found = KeptOrder("ir").read()
+        assert found is not None
+        assert (found.digest, found.grid_axes, differences(found, order)) == (order.digest, frozenset([1]), [])
+        assert KeptOrder("other ir").read() is None
+        (file,) = tmp_path.rglob("kernelqual-order.json")
+        whole = file.read_bytes()
+        for damaged in (whole[:-9], whole.replace(b'"c"', b'"d"'), b"null", b"", whole.replace(b'"unknown":""', b"")):
+            file.write_bytes(damaged)
+            assert KeptOrder("ir").read() is None
+        file.unlink()
+        file.mkdir()
+        assert KeptOrder("ir").read() is None
+        KeptOrder("ir").write(order)
+
+    def test_what_is_unknown(self) -> None:
+        """Stays so, with its reason."""
+        KeptOrder("ir").write(Fingerprint(None, "why"))
+        assert KeptOrder("ir").read() == Fingerprint(None, "why")
+
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(nodes)
+    def test_any_order(self, root: Node) -> None:
+        """Comes back."""
+        KeptOrder(root.digest).write(Fingerprint(root))
+        found = KeptOrder(root.digest).read()
+        assert found is not None
+        assert differences(found, Fingerprint(root)) == []
+        assert found.digest == Fingerprint(root).digest
+
+    def test_launches(self, kernels: ModuleType, tmp_path: Path) -> None:
+        """Are known once all of them are compiled, and no longer when one is not."""
+        with fake_driver(TARGETS["cuda:90"]), dry_run() as run:
+            for kernel in (kernels.doubled, kernels.tripled, kernels.doubled):
+                kernel[(4,)](torch.empty(512), torch.empty(512), torch.empty(512), 512, BLOCK=128)
+            kept = [KeptLaunches("space", "spec", number) for number in range(2)]
+        needed = [launch.specialisation for launch in run.launches]
+        assert kept[0].read() is None
+        kept[0].write(needed)
+        needed[0].compile()
+        assert kept[0].read() is None
+        needed[1].compile()
+        assert kept[0].read() == [one.key for one in needed]
+        assert kept[1].read() is None
+        for file in tmp_path.glob(f"{get_cache_manager(needed[1].key).key}/*"):
+            file.unlink()
+        assert kept[0].read() is None
+
+
+# Laws.
+
 launches = st.lists(
     st.builds(
         OrderedLaunch,

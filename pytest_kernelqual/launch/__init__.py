@@ -1,6 +1,6 @@
 """Force a config onto the launches of a Triton kernel, prove that they carried it, and name how a launch failed."""
 
-from pytest_kernelqual.launch.dry_run import DryLaunch, DryRun, Pointer, Specialisation, dry_run
+from pytest_kernelqual.launch.dry_run import DryLaunch, DryRun, Pointer, Specialisation, dry_run, is_cached
 from pytest_kernelqual.launch.failures import classify
 from pytest_kernelqual.launch.fake_driver import fake_driver
 from pytest_kernelqual.launch.forcing import observed, pinned
@@ -32,6 +32,7 @@ __all__ = [
     "dry_run",
     "fake_driver",
     "interpreted",
+    "is_cached",
     "is_kernel",
     "kernel_function",
     "observed",

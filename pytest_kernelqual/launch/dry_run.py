@@ -67,13 +67,17 @@ class Specialisation:
 
     def cached(self) -> bool:
         """Tell whether Triton's cache has the code object, so that a launch does not compile."""
-        name = f"{self.source.name[:150]}.json"  # as triton.compile cuts it
-        group = get_cache_manager(self.key).get_group(name) or {}
-        return not knobs.compilation.always_compile and name in group
+        return is_cached(self.key, self.source.name)
 
     def compile(self) -> CompiledKernel:
         """Compile, or read what was compiled before."""
         return triton_compile(self.source, target=self.target, options=vars(self.options))
+
+
+def is_cached(key: str, kernel: str) -> bool:
+    """Tell whether Triton's cache has a code object, by its key and the name of its kernel."""
+    name = f"{kernel[:150]}.json"  # as triton.compile cuts it
+    return not knobs.compilation.always_compile and name in (get_cache_manager(key).get_group(name) or {})
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from pytest_kernelqual.launch.targets import must_fit
 from pytest_kernelqual.model.outcome import Outcome
 from pytest_kernelqual.model.targets import Target
 from pytest_kernelqual.model.values import encodable
+from pytest_kernelqual.on_device.order import order_of
 
 _LOG_BYTES = 16_384
 _GIB = 1 << 30
@@ -44,6 +45,13 @@ class Job(NamedTuple):
     limit_s: float
     target: Target | None = None
     """Where it is compiled for a target: what it takes is read, and held against the target's limits."""
+    ordered: bool = False
+    """It is compiled, and its arithmetic order is read, to be kept beside it."""
+
+    @property
+    def key(self) -> str:
+        """Return what tells jobs apart."""
+        return f"{self.specialisation.key}{'-order' if self.ordered else ''}"
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,6 +208,8 @@ def _compile(job: Job, memory_bytes: int) -> Ending:
     driver.set_active(FakeDriver(job.specialisation.target))
     try:
         compiled = job.specialisation.compile()
+        if job.ordered:
+            order_of(compiled)
         ending = Ending(compiled=True) if job.target is None else fitted(job.target, read_resources(compiled))
     except Exception as error:  # noqa: BLE001 - whatever a compiler raises
         ending = _failed(error, memory_bytes)

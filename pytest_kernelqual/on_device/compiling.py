@@ -82,7 +82,7 @@ class _Farm:
             idle = next((worker for worker in self._workers if worker.job is None), None)
             if idle is None and len(self._workers) >= self._most:
                 return
-            key = job.specialisation.key
+            key = job.key
             if not self._claims.take(key):
                 continue
             self._todo.remove(number)
@@ -98,9 +98,9 @@ class _Farm:
 
     def _told_elsewhere(self, job: Job) -> Ending | None:
         """Return what another process has made of the job meanwhile."""
-        if job.target is None and job.specialisation.cached():
+        if job.target is None and not job.ordered and job.specialisation.cached():
             return Ending(compiled=True)
-        told = self._claims.told(job.specialisation.key, self._since)
+        told = self._claims.told(job.key, self._since)
         try:
             told_limit_s, ending = msgspec.json.decode(told or "null", type=tuple[float, Ending] | None) or (0.0, None)
         except msgspec.DecodeError:
@@ -119,7 +119,7 @@ class _Farm:
         self._end(self._jobs[number], ending)
 
     def _end(self, job: Job, ending: Ending) -> None:
-        key = job.specialisation.key
+        key = job.key
         self.endings[key] = ending
         self._claims.release(key, "" if ending.compiled else msgspec.json.encode((job.limit_s, ending)).decode())
 

@@ -1,21 +1,17 @@
-"""Orders that were read before, kept in Triton's cache beside the code that they were read of."""
+"""Arithmetic orders that were read before."""
 
 from functools import cache
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
-from triton.runtime.cache import get_cache_manager, triton_key
 
+from pytest_kernelqual import judge
 from pytest_kernelqual.judge.order import Fingerprint, Node
-
-_FILE = "kernelqual-order.json"
-# What reads an order: another version of it may read another one.
-_READERS = ("pytest_kernelqual.judge", "pytest_kernelqual.on_device")
+from pytest_kernelqual.on_device.kept import Kept
 
 
-class _Kept(msgspec.Struct):
+class _Stored(msgspec.Struct):
     """An order as it is stored: every node once, after those that it takes."""
 
     nodes: list[tuple[str, tuple[tuple[str, str], ...], tuple[tuple[str, int], ...]]]
@@ -25,55 +21,40 @@ class _Kept(msgspec.Struct):
 
 
 class KeptOrder:
-    """The order that one kernel and option set has in Triton's cache, if it has any."""
+    """The order of one kernel and option set."""
 
-    def __init__(self, of: object) -> None:
-        """Find its place.
-
-        Args:
-            of: All that the order follows from; equal ones print alike.
-        """
-        key = sha256(repr((_versions(), of)).encode()).hexdigest()
-        self._place = get_cache_manager(key)
+    def __init__(self, *of: object) -> None:
+        """Find its place; `of` is all that the order follows from, Triton and its reader aside."""
+        self._kept = Kept("order", _reader(), *of)
 
     def read(self) -> Fingerprint | None:
         """Return the order; None where it was not kept, or what was kept is damaged."""
         try:
-            path = self._place.get_file(_FILE)
-            if path is None:
-                return None
-            kept = msgspec.json.decode(Path(path).read_bytes(), type=_Kept)
-            found = Fingerprint(_root(kept), kept.unknown, frozenset(kept.grid_axes))
-        except (OSError, ValueError, IndexError):
+            stored = msgspec.json.decode(self._kept.read() or b"", type=_Stored)
+            found = Fingerprint(_root(stored), stored.unknown, frozenset(stored.grid_axes))
+        except (ValueError, IndexError):
             return None
-        return found if found.digest == kept.digest else None
+        return found if found.digest == stored.digest and bool(found.digest) != bool(found.unknown) else None
 
     def write(self, order: Fingerprint) -> None:
-        """Keep an order; where there is no room, it is read anew next time."""
-        nodes = list(_nodes(order.slices))
-        number = {node.digest: place for place, node in enumerate(nodes)}
-        kept = _Kept(
+        """Keep an order."""
+        nodes = _nodes(order.slices)
+        places = {node.digest: place for place, node in enumerate(nodes)}
+        stored = _Stored(
             nodes=[
-                (
-                    node.label,
-                    node.attributes,
-                    tuple((role, number[child.digest]) for role, child in node.children),
-                )
+                (node.label, node.attributes, tuple((role, places[child.digest]) for role, child in node.children))
                 for node in nodes
             ],
             digest=order.digest,
             unknown=order.unknown,
             grid_axes=sorted(order.grid_axes),
         )
-        try:
-            self._place.put(msgspec.json.encode(kept), _FILE)
-        except OSError:
-            return
+        self._kept.write(msgspec.json.encode(stored))
 
 
-def _root(kept: _Kept) -> Node | None:
+def _root(stored: _Stored) -> Node | None:
     made: list[Node] = []
-    for label, attributes, children in kept.nodes:
+    for label, attributes, children in stored.nodes:
         made.append(Node(label, attributes, tuple((role, made[place]) for role, place in children)))
     return made[-1] if made else None
 
@@ -81,26 +62,21 @@ def _root(kept: _Kept) -> Node | None:
 def _nodes(root: Node | None) -> list[Node]:
     """Return all nodes, each once, after those that it takes."""
     found: dict[bytes, Node] = {}
-    open_ = [(root, False)] if root is not None else []
-    while open_:
-        node, entered = open_.pop()
+    waiting = [(root, False)] if root is not None else []
+    while waiting:
+        node, entered = waiting.pop()
         if node.digest in found:
             continue
         if entered:
             found[node.digest] = node
         else:
-            open_.append((node, True))
-            open_ += [(child, False) for _, child in node.children]
+            waiting.append((node, True))
+            waiting += [(child, False) for _, child in node.children]
     return list(found.values())
 
 
 @cache
-def _versions() -> str:
-    """Return a digest of Triton and of what reads orders."""
-    made = sha256(triton_key().encode())
-    for package in _READERS:
-        found = find_spec(package)
-        for folder in (found.submodule_search_locations or ()) if found is not None else ():
-            for path in sorted(Path(folder).glob("order*.py")):
-                made.update(path.read_bytes())
-    return made.hexdigest()
+def _reader() -> str:
+    """Return a digest of the code that reads orders: another version may read another order."""
+    files = [*Path(judge.__file__ or "").parent.glob("order*.py"), Path(__file__).with_name("order.py")]
+    return sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest()

@@ -64,6 +64,10 @@ class Loader:
         """Return the candidates of a spec: as declared, or an autotuned kernel's own."""
         return _Checked.of(spec).candidates
 
+    def space(self, spec: KernelSpec) -> str:
+        """Return the selection-space token of a spec."""
+        return _space(spec, _Checked.of(spec))
+
     def find_case(self, spec: KernelSpec, id_: str) -> Case:
         """Return the case with this id, smaller where the interpreter runs it."""
         for case in (*spec.cases, *derived_cases(spec.cases, spec.probes)):

@@ -50,7 +50,7 @@ def order_of_ir(text: str, target: GPUTarget, options: Mapping[str, Any]) -> Fin
 
 @lru_cache(maxsize=4096)
 def _read(text: str, target: GPUTarget, options: tuple[tuple[str, Any], ...]) -> Fingerprint:
-    kept = KeptOrder((text, target, options))
+    kept = KeptOrder(text, target, options)
     known = kept.read()
     if known is not None:
         return known

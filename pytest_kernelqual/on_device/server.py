@@ -124,8 +124,9 @@ class Server:
             limit_s = spec.compile_timeout_s or self._settings.compile_timeout_s
             # Other layouts are other code.
             probes = [Exposure.of(probe, spec.probes) for probe in CHEAP_LAYOUT_PROBES if probe in spec.probes]
+            space = self._loader.space(spec)
             for exposure in (PLAIN, *probes):
-                survey.look(self._case(spec, case, exposure), self._loader.candidates(spec), limit_s)
+                survey.look(self._case(spec, case, exposure), self._loader.candidates(spec), limit_s, space=space)
         return survey.compile(lambda done, of: self._send(Progress(phase="compile", compiled=(done, of))))
 
     def _written_down(self, request: ReadCode | SaveInputs | SaveLaunch) -> Reply:

@@ -14,6 +14,7 @@ from pytest_kernelqual.model.targets import find_target
 from pytest_kernelqual.on_device.compile_worker import Ending, Job, fitted
 from pytest_kernelqual.on_device.compiling import OnCompiled, compile_all
 from pytest_kernelqual.on_device.failed import LaunchFailed
+from pytest_kernelqual.on_device.kept_launches import KeptLaunches
 from pytest_kernelqual.on_device.layouts import PLAIN
 from pytest_kernelqual.on_device.qualify import OpenCase
 
@@ -50,14 +51,33 @@ class CompileSurvey:
         self._cached: dict[str, Ending] = {}
         self._launched: list[_Launched] = []
         self._launches = 0
+        self._needed: list[Specialisation] = []
+        self._looked_at: list[tuple[KeptLaunches, list[Specialisation]]] = []
         self._not_surveyed: list[str] = []
         self._tainted = False
         self._fatal = False
 
-    def look(self, case: OpenCase, candidates: Sequence[Config], limit_s: float) -> None:
-        """Dry-run the fixed launch and all candidates of a case; what goes wrong is left to the launches."""
+    def look(self, case: OpenCase, candidates: Sequence[Config], limit_s: float, *, space: str) -> None:
+        """Dry-run the fixed launch and all candidates of a case; what goes wrong is left to the launches.
+
+        Args:
+            case: The case.
+            candidates: Its candidates.
+            limit_s: Of each compilation.
+            space: Selection-space token. On a device, nothing is looked at where that was done before and all of it is
+                compiled; whatever is overlooked that way the launch compiles.
+        """
         if self._fatal:
             return
+        named = (case.spec.name, case.case.id, case.executor.exposure)
+        kept = KeptLaunches(space, *named) if self._target is None else None
+        known = kept.read() if kept is not None else None
+        if known:
+            self._launches += len(known)
+            self._cached |= dict.fromkeys(known, Ending(compiled=True))
+            return
+        self._needed = []
+        unknown = len(self._not_surveyed)
         before = {id(buffer) for buffer in case.executor.memory.survivors()}
         configs = [None, *candidates]
         try:
@@ -70,6 +90,8 @@ class CompileSurvey:
             self._note(case, configs, failed.reason)
         except Exception as error:  # noqa: BLE001 - the launches will tell
             self._note(case, configs, f"{type(error).__name__}: {error}")
+        if kept is not None and len(self._not_surveyed) == unknown:
+            self._looked_at.append((kept, self._needed))
         if not self._fatal:
             self._tainted |= any(id(buffer) not in before for buffer in case.close())
 
@@ -111,6 +133,7 @@ class CompileSurvey:
 
     def _need(self, specialisation: Specialisation, limit_s: float) -> None:
         key = specialisation.key
+        self._needed.append(specialisation)
         if key in self._cached or key in self._jobs:
             return
         resources = known_resources(key) if self._target is not None else None
@@ -125,13 +148,13 @@ class CompileSurvey:
         """Compile what is not cached, and return what does not compile."""
         endings = self._cached
         if self._jobs and not self._fatal:
-            endings |= compile_all(
-                list(self._jobs.values()),
-                workers=self._workers,
-                memory_bytes=self._memory_bytes,
-                since=self._began,
-                on_compiled=on_compiled,
-            )
+            endings |= self._compiled(list(self._jobs.values()), on_compiled)
+        if self._target is None:  # a device on which candidates are compared
+            new = [job._replace(ordered=True) for key, job in self._jobs.items() if _is_compiled(endings, key)]
+            self._compiled(new, on_compiled)
+        for kept, needed in self._looked_at:
+            if all(_is_compiled(endings, specialisation.key) for specialisation in needed):
+                kept.write(needed)
         compiled = sum(endings[key].compiled for key in self._jobs if key in endings)
         return Surveyed(
             failures=list(self._failures(endings)),
@@ -143,6 +166,15 @@ class CompileSurvey:
             not_surveyed=self._not_surveyed,
             tainted=self._tainted,
             fatal=self._fatal,
+        )
+
+    def _compiled(self, jobs: list[Job], on_compiled: OnCompiled) -> dict[str, Ending]:
+        return compile_all(
+            jobs,
+            workers=self._workers,
+            memory_bytes=self._memory_bytes,
+            since=self._began,
+            on_compiled=on_compiled,
         )
 
     def _on_target(self, endings: dict[str, Ending]) -> Iterator[CompiledFor]:
@@ -177,6 +209,10 @@ class CompileSurvey:
                     reason=failed.reason,
                     detail=failed.detail,
                 )
+
+
+def _is_compiled(endings: dict[str, Ending], key: str) -> bool:
+    return key in endings and endings[key].compiled
 
 
 def _id(config: Config | None) -> str:

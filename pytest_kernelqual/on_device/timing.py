@@ -304,7 +304,7 @@ class Comparison:
 
 @cache
 def _capture_stream() -> torch.cuda.Stream:
-    """Return the one stream of all captures: memory that one of them has let go is another's only on the same stream."""
+    """Return the stream of all captures: only there is memory that one of them has let go another's."""
     return torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
 
@@ -316,11 +316,11 @@ def _capturing(graph: torch.cuda.CUDAGraph, pool: Any) -> Iterator[None]:
     """
     torch.cuda.synchronize()
     with torch.cuda.stream(_capture_stream()):
-        graph.capture_begin(pool=pool, capture_error_mode="thread_local")  # type: ignore[no-untyped-call]
+        graph.capture_begin(pool=pool, capture_error_mode="thread_local")
         try:
             yield
         finally:
-            graph.capture_end()  # type: ignore[no-untyped-call]
+            graph.capture_end()
 
 
 def _memories(sets: Sequence[InputSet]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:

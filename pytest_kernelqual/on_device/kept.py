@@ -1,0 +1,36 @@
+"""What was found out before, kept in Triton's cache beside the code that it was found of."""
+
+import contextlib
+from hashlib import sha256
+from pathlib import Path
+
+from triton._C.libtriton import get_cache_invalidating_env_vars
+from triton.runtime.cache import get_cache_manager, triton_key
+
+
+class Kept:
+    """One small file in Triton's cache, if it is there."""
+
+    def __init__(self, name: str, *of: object) -> None:
+        """Find its place.
+
+        Args:
+            name: Of the file, without `.json`.
+            of: All that it follows from, Triton and its environment variables aside; equal ones print alike.
+        """
+        told = (triton_key(), sorted(get_cache_invalidating_env_vars().items()), of)
+        self._name = f"kernelqual-{name}.json"
+        self._place = get_cache_manager(sha256(repr(told).encode()).hexdigest())
+
+    def read(self) -> bytes | None:
+        """Return what was kept; None where nothing was."""
+        path = self._place.get_file(self._name)
+        try:
+            return None if path is None else Path(path).read_bytes()
+        except OSError:
+            return None
+
+    def write(self, content: bytes) -> None:
+        """Keep something; where there is no room, it has to be found out anew."""
+        with contextlib.suppress(OSError):
+            self._place.put(content, self._name)
