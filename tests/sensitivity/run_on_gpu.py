@@ -1,6 +1,6 @@
 """Run the sensitivity bank on a GPU with several seeds, and print what each kernel got.
 
-    python tests/sensitivity/run_on_gpu.py [--runs 10] [--workers 8] [--at-once 2] [--limit-s 230]
+    python tests/sensitivity/run_on_gpu.py [--runs 10] [--first 0] [--workers 8] [--at-once 2] [--limit-s 230]
 
 One line for each broken kernel: what it must get, in how many runs it got that, and what it got otherwise; then each
 delicate kernel that was flagged, and the totals. The exit status is 1 unless every broken kernel was found and no
@@ -30,6 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run, print, and return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=10)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first run")
     parser.add_argument("--workers", type=int, default=8, help="pytest-xdist's, of each run; 0: serial")
     parser.add_argument("--at-once", type=int, default=2, help="runs at a time")
     parser.add_argument("--limit-s", type=float, default=230.0, help="of all runs together")
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"run {number}: {len(seen.outcomes)} outcomes after {took_s:.0f} s", file=sys.stderr, flush=True)
             return seen
 
-        runs = list(pool.map(run, range(options.runs)))
+        runs = list(pool.map(run, range(options.first, options.first + options.runs)))
     return report(runs, interpreted=options.device == INTERPRETER)
 
 

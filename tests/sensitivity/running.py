@@ -73,8 +73,9 @@ def _outcomes(document: dict[str, Any]) -> dict[tuple[str, str, str], str]:
 
 
 def _outcome(record: dict[str, Any]) -> str:
-    """Return the outcome with the diagnosis, or with how many attempts faulted."""
+    """Return the outcome with the diagnosis, how many attempts faulted, or why it was not run."""
     detail = record["detail"]
     more = [found["diagnosis"] for found in detail.get("mismatches", ())[:1]]
     more += [detail["attempts"]] if record["outcome"] == "fault" else []
+    more += [f"({record['reason']})"] if record["outcome"] == "not_run" else []
     return " ".join([record["outcome"], *more])
