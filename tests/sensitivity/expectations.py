@@ -126,7 +126,8 @@ BROKEN: tuple[Row, ...] = (
     Row("hook that clears nothing", "hooks", "BLOCK=256,num_warps=4,num_stages=3", RESTLESS),
     *(Row("hook that clears the input", "hooks", f"BLOCK={block},num_warps=4,num_stages=3", OOB)
       for block in (512, 1024)),
-    _on_gpu("another stream", "streams", "FAULT=starts_too_early", f"{UNWRITTEN} or {RESTLESS}", "a CPU has no streams"),
+    _on_gpu("another stream", "streams", "FAULT=starts_too_early", f"{UNWRITTEN} or {RESTLESS}",
+            "a CPU has no streams"),
     *_faults("another stream", "streams", read_too_early=f"{UNWRITTEN} or {RESTLESS}"),
     _on_gpu("missing barrier", "barriers", "FAULT=no_barrier", f"{UNWRITTEN} or {RESTLESS}", NO_ASSEMBLY, "not_run"),
     _on_gpu("program that does not wait", "waits", "FAULT=does_not_wait", f"mismatch or {RESTLESS}", SEQUENTIAL),
