@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,7 @@ from pytest_kernelqual.model.record import (
     TargetLaunch,
     TargetRecord,
 )
-from pytest_kernelqual.report import document
-from pytest_kernelqual.report.html import render
+from pytest_kernelqual.report import document, html
 from pytest_kernelqual.report.named import Named
 
 NVIDIA = ENVIRONMENT
@@ -333,6 +333,13 @@ def test_page_is_one_file_of_ascii(made: Made) -> None:
     assert 'href="http' not in text
 
 
+def test_plots_are_drawn_by_a_release_of_uplot() -> None:
+    """The file is that of uPlot 1.6.32 as its authors published it."""
+    script = Path(html.__file__).with_name("page") / "uPlot.iife.min.js"
+    assert script.read_bytes().startswith(b"/*! https://github.com/leeoniya/uPlot (v1.6.32) */")
+    assert sha256(script.read_bytes()).hexdigest() == "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f"
+
+
 def test_same_reports_give_the_same_page(made: Made) -> None:
     """A page says nothing of when it was made."""
     assert made.page((KERNELS, NVIDIA)).read_bytes() == made.page((KERNELS, NVIDIA)).read_bytes()
@@ -395,7 +402,7 @@ def test_compile_targets_are_told(made: Made) -> None:
 @given(records=report_samples.kernels)
 def test_any_records_make_a_page(records: list[KernelRecord]) -> None:
     """The page holds every outcome of any report, and no character that a reader would not see."""
-    page = render([Named("report.json", document.build(records, None, []))])
+    page = html.render([Named("report.json", document.build(records, None, []))])
     assert page.isascii()
     assert page.count("<script") == 2
     packed = page.split('id="data">')[1].split("</script>")[0]

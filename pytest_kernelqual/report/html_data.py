@@ -155,7 +155,7 @@ def _row(row: CommittedRecord, limit: int) -> dict[str, Any]:
         "reasons": safe(row.reasons, limit),
         "production": row.production,
         "gates": safe(gates, limit),
-        "speed_up": row.speed_up,
+        "speed_up": row.speed_up if row.speed_up and row.speed_up > 0 else None,
         "interval": speed_up_bounds(row.gates),
         "margin_pct": next((gate.margin_pct for gate in row.gates if gate.gate == "not_slower_than_fixed"), None),
         "timed_at": visible(row.timed_at, limit),
