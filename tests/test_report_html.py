@@ -199,6 +199,24 @@ def test_devices_stand_beside_each_other(made: Made) -> None:
     opened.page.get_by_role("tab", name="Matrix").click()
     opened.page.get_by_label("Report", exact=True).select_option(label="AMD Instinct MI300X · report-1.json")
     opened.status("1 kernel, 1 candidate shown")
+    opened.page.locator(".cell").first.click()
+    assert "NVIDIA H200" not in opened.page.get_by_role("dialog").inner_text()
+
+
+def test_a_candidate_is_told_of_in_all_reports(made: Made) -> None:
+    """Its details say how it did on the other devices."""
+    bad = kernel(case(mismatching("num_warps=4")))
+    opened = made.opened((KERNELS, NVIDIA), ([bad], AMD), view="matrix")
+    opened.page.locator(".cell").first.click()
+    table = opened.page.get_by_role("table", name="In the other reports")
+    assert "AMD Instinct MI300X" in table.inner_text()
+    assert "mismatch" in table.inner_text()
+
+
+def test_a_case_that_fails_without_a_reason_is_told(made: Made) -> None:
+    """Nothing that fails is missing from the failures."""
+    opened = made.opened(([kernel(case(candidate(), passed=False))], NVIDIA))
+    assert "failed without a reason" in opened.texts(".failures tbody tr")[0]
 
 
 def test_theme_follows_the_system_until_it_is_chosen(made: Made) -> None:

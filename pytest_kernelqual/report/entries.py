@@ -47,10 +47,7 @@ def fixed_failures(kernels: Iterable[KernelRecord]) -> Iterator[Entry]:
 def other_failures(kernels: Iterable[KernelRecord]) -> Iterator[Entry]:
     """Yield why cases fail, where neither the fixed launch nor a candidate tells."""
     for kernel, case in all_cases(kernels):
-        lines = unexplained(case)
-        if not lines and not case.passed and not case.failures and case.fixed.outcome == "qualified":
-            lines = ["failed without a reason"]
-        for line in lines:
+        for line in other_lines(case):
             yield _entry(kernel, case, "", "", clean(line, LONGEST_REASON))
 
 
@@ -137,6 +134,12 @@ def explanation(record: CandidateRecord | FixedRecord) -> str:
         text += f"; also in {counted(len(found) - 1, 'more output')}"
     text += _inputs(record.detail)
     return clean(text, LONGEST_REASON)
+
+
+def other_lines(case: CaseRecord) -> list[str]:
+    """Return why a case failed, where neither the fixed launch nor a candidate tells."""
+    silent = not case.passed and not case.failures and case.fixed.outcome == "qualified"
+    return ["failed without a reason"] if silent else unexplained(case)
 
 
 def unexplained(case: CaseRecord) -> list[str]:

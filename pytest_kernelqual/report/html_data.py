@@ -17,7 +17,7 @@ from pytest_kernelqual.model.record import (
     KernelRecord,
 )
 from pytest_kernelqual.report.document import failing
-from pytest_kernelqual.report.entries import Standing, standing_of, unexplained
+from pytest_kernelqual.report.entries import Standing, other_lines, standing_of
 from pytest_kernelqual.report.rows import config_name, speed_up_bounds
 
 _LARGEST_EXACT = 2**53  # whole numbers beyond lose digits in a browser
@@ -87,7 +87,7 @@ def _case(kernel: KernelRecord, case: CaseRecord, places: Mapping[str, int], lim
         "id": visible(case.id, limit),
         "nodeid": visible(case.nodeid, limit),
         "passed": case.passed,
-        "failures": safe(unexplained(case), limit),
+        "failures": safe(other_lines(case), limit),
         "ran_as": safe(case.ran_as, limit),
         "dead": safe(case.dead_axes, limit),
         "fixed": _fixed(case.fixed, limit),

@@ -70,6 +70,13 @@ function fixedDetail(kernel) {
   }));
 }
 
+/** Return what other reports, such as those of other devices, say of a candidate. */
+function elsewhere(kernel, id) {
+  const rows = data.reports.flatMap((report) => report.kernels.filter((other) => other !== kernel && other.nodeid === kernel.nodeid)
+    .flatMap((other) => other.candidates.flatMap(([name], at) => (name === id ? [[report.environment?.device.name ?? "no device", badge(stateOf(other.worst[at]), other.worst[at][FLAGS] & FAILS), report.name]] : []))));
+  return rows.length ? plainTable("In the other reports", ["Device", "Worst of its cases", "Report"], rows) : null;
+}
+
 function candidateDetail(kernel, place) {
   const [id] = kernel.candidates[place];
   const sections = [...kernel.cells[place]].sort((a, b) => Number(b.record === kernel.worst[place]) - Number(a.record === kernel.worst[place]))
@@ -88,7 +95,7 @@ function candidateDetail(kernel, place) {
         Object.keys(rest).length || !drawn ? factTable(drawn ? rest : detail) : null,
         make("p", { class: "muted small" }, make("code", {}, one.nodeid)));
     });
-  showDetail(`${kernel.kernel}: ${id}`, sections);
+  showDetail(`${kernel.kernel}: ${id}`, elsewhere(kernel, id), sections);
 }
 
 function rowDetail(row) {

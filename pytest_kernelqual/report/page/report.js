@@ -12,7 +12,7 @@ start((read) => {
     const panel = byId(`panel-${view}`);
     const report = data.reports[filters.report];
     const told = {
-      failures: () => showFailures(panel, data.reports, filters),
+      failures: () => showFailures(panel, failing, filters),
       matrix: () => showMatrix(panel, report, filters),
       speed: () => showSpeed(panel, report, filters),
       devices: () => showDevices(panel, data.reports, filters),
@@ -94,14 +94,13 @@ function failuresOf(reports) {
   return found.sort((a, b) => a.order - b.order);
 }
 
-function showFailures(panel, reports, filters) {
-  const all = failuresOf(reports);
+function showFailures(panel, all, filters) {
   const entries = all.filter((entry) => holds(entry.text, filters.words));
   const body = make("tbody");
-  const several = reports.length > 1;
+  const several = data.reports.length > 1;
   const titles = [several && "Report", "Kernel and candidate", "Outcome", "Why"].filter(Boolean);
   const table = make("table", { class: "plain failures", "aria-label": "Failures" }, make("thead", {}, make("tr", {}, titles.map((title) => make("th", { scope: "col" }, title)))), body);
-  const none = all.length ? "No failure matches this search." : reports.some((report) => report.failing) ? "The report has no case, and proves nothing." : "Nothing fails.";
+  const none = all.length ? "No failure matches this search." : data.reports.some((report) => report.failing) ? "The report has no case, and proves nothing." : "Nothing fails.";
   panel.replaceChildren(entries.length ? scrolling("Failures", table) : make("p", { class: "empty" }, none));
   const mark = (given) => (given === null ? make("span", { class: "badge bad" }, "✗ fails") : given instanceof Element ? given : typeof given === "string" ? badge(given) : verdictBadge(given));
   lazily(body, entries, (entry) => make("tr", {},
