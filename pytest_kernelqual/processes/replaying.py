@@ -1,14 +1,17 @@
 """One candidate of a case again, from saved inputs, in this process: what the scripts of `kernelqual repro` call."""
 
+import os
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
 from pytest_kernelqual.errors import KernelqualError
 from pytest_kernelqual.model.config import Scalar
-from pytest_kernelqual.model.messages import Open, Opened, Reply, Tried, Try
+from pytest_kernelqual.model.messages import Open, Opened, Progress, Reply, Tried, Try
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.on_device.main import prepare
+from pytest_kernelqual.processes.device import Limits
 
 
 def replay(
@@ -42,8 +45,9 @@ def replay(
     path, _, name = spec.rpartition("::")
     profile, _, number = input_set.partition("/")
     settings = Settings(root_dir=str(Path(path).parent), device=device, seed=seed, repeats=repeats)
+    watch = _Watch(Limits(settings.start_timeout_s, settings.compile_timeout_s, settings.run_timeout_s))
     try:
-        server, hello = prepare(settings, _ignore)
+        server, hello = prepare(settings, watch.hear)
         label = "Triton interpreter (semantics only: no GPU runs this)" if hello.kind == "interpreter" else hello.kind
         print(f"{name}[{case}] on {input_set}, {label}", flush=True)
         opening = Open(
@@ -59,10 +63,13 @@ def replay(
         if not isinstance(opened, Opened) or opened.outcome != "qualified":
             return _cannot(opened)
         print("fixed launch: the same bytes each time", flush=True)
+        watch.candidate = True
         tried = server.answer(Try(config=dict(config)))
     except KernelqualError as error:
         print(f"cannot compare: {error}", file=sys.stderr)
         return 2
+    finally:
+        watch.stop()
     if not isinstance(tried, Tried):
         return _cannot(tried)
     print(f"candidate: {tried.outcome}{': ' if tried.reason else ''}{tried.reason}", flush=True)
@@ -84,5 +91,28 @@ def _cannot(reply: Reply) -> int:
     return 2
 
 
-def _ignore(_reply: Reply) -> None:
-    """Tell nobody."""
+class _Watch:
+    """End this process when a phase takes longer than a run would let it."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.candidate = False
+        self._limits = limits
+        self._timer: threading.Timer | None = None
+
+    def hear(self, reply: Reply) -> None:
+        """Begin anew with each phase."""
+        self.stop()
+        if isinstance(reply, Progress):
+            self._timer = threading.Timer(self._limits.of(reply.phase), self._give_up, [reply.phase])
+            self._timer.daemon = True
+            self._timer.start()
+
+    def stop(self) -> None:
+        """Let what follows take its time."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _give_up(self, phase: str) -> None:
+        who, what = ("the candidate", "REPRODUCED") if self.candidate else ("the fixed launch", "cannot compare")
+        print(f"{what}: {who} did not end phase {phase} within {self._limits.of(phase):g} s", flush=True)
+        os._exit(1 if self.candidate else 2)
