@@ -5,7 +5,8 @@
 Two reports are made from a seed, the second with changes of every kind in it: 48,000 records each, unless told
 otherwise.
 Each command runs as a process of its own, so that starting Python and reading the files is counted.
-The shortest of the runs is held against the limit, since other work on the machine makes the others longer.
+The shortest of the runs is held against the limit, since other work makes the others longer; where the machine is busy
+by itself, its CPU time is, since each command has one thread.
 Exits with 1 where a limit is missed; limits are for reports of the default size.
 """
 
@@ -262,17 +263,18 @@ def _held(limit: Limit, output: Path, rounds: int) -> bool:
     """Run a command, print its line, and tell whether it kept its limits."""
     seen = [_run(limit.arguments, output) for _ in range(rounds)]
     best = min(seen)
+    took_s = best.cpu_s if os.getloadavg()[0] > (os.cpu_count() or 1) else best.wall_s
     memory = max(one.memory_mb for one in seen)
     held = (
         best.status in (0, 1)
-        and best.wall_s <= limit.limit_s
+        and took_s <= limit.limit_s
         and memory <= MEMORY_LIMIT_MB
         and (not limit.largest_mb or best.written_mb <= limit.largest_mb)
     )
     cells = [
         limit.name,
-        f"{best.wall_s:.2f} s of {limit.limit_s:g} s",
-        f"{best.cpu_s:.2f} s CPU",
+        f"{took_s:.2f} s of {limit.limit_s:g} s",
+        f"{best.wall_s:.2f} s wall, {best.cpu_s:.2f} s CPU",
         f"{memory:.0f} MB of {MEMORY_LIMIT_MB} MB",
         f"{best.written_mb:.3f} MB" + (f" of {limit.largest_mb:g} MB" if limit.largest_mb else ""),
         "held" if held else f"MISSED (exit status {best.status})",

@@ -138,5 +138,9 @@ def test_commands_take_hostile_files(tmp_path: Path) -> None:
         assert done.stdout.isascii() or arguments[-1] in ("github", "gitlab")
         if "markdown" in arguments:
             check_markdown(done.stdout)
+    done = command("report", head, "--format", "html")
+    assert (done.returncode, done.stderr) == (1, "")
+    assert done.stdout.isascii()
+    assert "<script>alert(1)" not in done.stdout
     done = command("report", head, "--format", "json")
     assert done.stdout.encode() == head.read_bytes()
