@@ -22,10 +22,10 @@ from pytest_kernelqual.report.drift_text import comparison_text
 REPORT_FILE = "qualified-configurations.json"
 
 _EPILOG = f"""exit status:
-  {OK}  done; a report that was shown or merged has no failure, compared reports agree (resources may differ),
+  {OK}  done; a report that was shown or merged has no failure, compared reports agree or HEAD is not worse,
      check found nothing
-  {FAILING}  the report that was shown or merged has a failure, or no case at all; compared reports differ;
-     check found something
+  {FAILING}  the report that was shown or merged has a failure, or no case at all; compared reports differ, or
+     HEAD is worse; check found something
   {UNUSABLE}  wrong usage, a file that cannot be read or written, or shards that are not those of one run
 """
 
