@@ -171,13 +171,22 @@ class RowSession:
 
     def _qualify(self, case: CaseInfo, info: CandidateInfo) -> CandidateRecord:
         """Return what this run found of a candidate, or find it now."""
+        if self._run.known_fixed(self._target.declared, case) is None:
+            self._learn(case)
         known = self._run.known_candidate(self._target.declared, case, info.id)
         return known if known is not None else self._now(case, lambda session: session.qualify(info))
 
     def _fixed(self, case: CaseInfo) -> FixedRecord:
         """Return what this run found of the fixed launch, or find it now."""
+        if self._run.known_fixed(self._target.declared, case) is None:
+            self._learn(case)
         known = self._run.known_fixed(self._target.declared, case)
         return known if known is not None else self._now(case, lambda session: session.fixed())
+
+    def _learn(self, case: CaseInfo) -> None:
+        """Take over what another worker of this run found of a case of the key."""
+        nodeid = f"{kernel_nodeid(self._item)}::test_candidates[{case.id}]"
+        self._run.learn(self._target.declared, case, nodeid)
 
     def _now(self, case: CaseInfo, find: Callable[[CaseSession], _T]) -> _T:
         """Find something out about a case."""

@@ -8,7 +8,7 @@ import pytest
 
 from pytest_kernelqual.hooks.device_check import look_for_device, usage_errors
 from pytest_kernelqual.hooks.run import Run, controls_workers
-from pytest_kernelqual.hooks.scheduling import Scheduling, Unit, durations, in_given_order, units
+from pytest_kernelqual.hooks.scheduling import Scheduling, Unit, durations, units
 from pytest_kernelqual.report.phrases import counted
 
 
@@ -41,12 +41,12 @@ class Distribution:
         del log
         if config.getoption("dist") != "load":
             return None
-        return Scheduling(config, len(self._slots), self._units)
+        budget = self._run.settings.budget_s is not None
+        return Scheduling(config, len(self._slots), self._units, sorted_rows=budget)
 
     def _units(self, nodeids: Sequence[str]) -> list[Unit]:
-        """Return what is handed out together; a budget is spent in the order that the workers gave their items."""
-        made = units(nodeids, self._run.plan, durations(self._run.report))
-        return made if self._run.settings.budget_s is None else in_given_order(made)
+        """Return what is handed out together."""
+        return units(nodeids, self._run.plan, durations(self._run.report))
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Iterator[Any]:

@@ -22,6 +22,7 @@ from pytest_kernelqual.processes.device import Device, Limits
 from pytest_kernelqual.processes.device_process import DeviceProcess
 from pytest_kernelqual.processes.in_process import InProcessDevice
 from pytest_kernelqual.processes.locks import DeviceLock
+from pytest_kernelqual.report.finished_cases import FinishedCases
 from pytest_kernelqual.report.journal import Journal
 from pytest_kernelqual.report.plan import Plan
 
@@ -84,6 +85,7 @@ class Run:
         self._targets: CompileTargets | None = None
         self._candidates: dict[tuple[str, str, str, str], CandidateRecord] = {}
         self._fixed: dict[tuple[str, str, str], FixedRecord] = {}
+        self._finished = FinishedCases(self.journal_folder)
 
     @property
     def store(self) -> Store:
@@ -145,6 +147,14 @@ class Run:
     def known_fixed(self, declared: Declared, case: CaseInfo) -> FixedRecord | None:
         """Return what this process found of the fixed launch, or None."""
         return self._fixed.get((declared.path, declared.spec.name, case.id))
+
+    def learn(self, declared: Declared, case: CaseInfo, nodeid: str) -> None:
+        """Remember what another worker of this run has found of a case, by the node id of its item."""
+        found = self._finished.find(nodeid) if self.settings.slot is not None else None
+        if found is not None:
+            self.remember_fixed(declared, case, found.fixed)
+            for record in found.candidates:
+                self.remember(declared, case, record)
 
     @property
     def journal_folder(self) -> Path:

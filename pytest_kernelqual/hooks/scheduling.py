@@ -1,4 +1,4 @@
-"""Which worker of pytest-xdist runs what: the cases and the row of a key together, the longest first."""
+"""Which worker of pytest-xdist runs what: all cases first, the longest at the beginning, then the rows."""
 
 import json
 from collections import deque
@@ -26,19 +26,20 @@ _NAMED = 3
 
 
 class Unit(NamedTuple):
-    """Items for one worker, by their positions in the collection, and how long they are expected to take."""
+    """Items that belong together, by their positions in the collection."""
 
-    items: list[int]
+    cases: list[int]
+    """Items of one key, or any other item."""
+    rows: list[int]
+    """Rows of the same key: judged by what was found on the cases, whose code the process has loaded."""
     expected_s: float
 
 
 def units(nodeids: Sequence[str], plan: Plan | None, took_s: Mapping[str, float]) -> list[Unit]:
-    """Return the units of a collection, the longest first; equal ones stay in their order.
-
-    A row is judged by what was found on the cases of its key, which the process that ran them knows.
-    """
+    """Return the units of a collection, the longest first; equal ones stay in their order."""
     groups: dict[str, str] = {}
     guessed_s: dict[str, float] = {}
+    rows = set()
     for kernel in plan.kernels if plan is not None else []:
         for case in kernel.cases:
             groups[case.nodeid] = _key(kernel.nodeid, case.key)
@@ -46,19 +47,16 @@ def units(nodeids: Sequence[str], plan: Plan | None, took_s: Mapping[str, float]
         for row in kernel.rows:
             groups[row.nodeid] = _key(kernel.nodeid, row.key)
             guessed_s[row.nodeid] = _ROW_S
-    found: dict[str, list[int]] = {}
+            rows.add(row.nodeid)
+    found: dict[str, tuple[list[int], list[int]]] = {}
     for position, nodeid in enumerate(nodeids):
-        found.setdefault(groups.get(nodeid, nodeid), []).append(position)
+        found.setdefault(groups.get(nodeid, nodeid), ([], []))[nodeid in rows].append(position)
 
-    def expected(items: Sequence[int]) -> float:
+    def expected_s(items: Sequence[int]) -> float:
         return sum(took_s.get(nodeid, guessed_s.get(nodeid, _FILE_S)) for nodeid in map(nodeids.__getitem__, items))
 
-    return sorted((Unit(items, expected(items)) for items in found.values()), key=lambda unit: -unit.expected_s)
-
-
-def in_given_order(made: Sequence[Unit]) -> list[Unit]:
-    """Return units in the order of their last items, which is that of rows."""
-    return sorted(made, key=lambda unit: unit.items[-1])
+    made = [Unit(cases, rows, expected_s([*cases, *rows])) for cases, rows in found.values()]
+    return sorted(made, key=lambda unit: -unit.expected_s)
 
 
 def durations(report: Any) -> dict[str, float]:
@@ -74,13 +72,21 @@ def durations(report: Any) -> dict[str, float]:
 
 
 class Scheduling(Struct, eq=False):
-    """What xdist's controller asks for: see `xdist.scheduler.protocol.Scheduling`."""
+    """What xdist's controller asks for: see `xdist.scheduler.protocol.Scheduling`.
+
+    Rows come when all cases are handed out, so that what is timed on a device waits for no cases of other workers.
+    A worker gets the rows of its own cases, and when it has none left those of the worker with the most.
+    """
 
     config: pytest.Config
     workers: int
     """How many begin."""
     make_units: Callable[[Sequence[str]], list[Unit]]
-    _queue: deque[list[int]] = field(default_factory=deque)
+    sorted_rows: bool = False
+    """Rows in the order of the collection, in which a budget is spent; else as their cases."""
+    _queue: deque[Unit] = field(default_factory=deque)
+    _rows: dict[Any, list[int]] = field(default_factory=dict)
+    """Rows that wait, by the worker that got the cases; those under None are anybody's."""
     _pending: dict[Any, list[int]] = field(default_factory=dict)
     """Items that were sent to a worker and have not ended, in the order in which it runs them."""
     _collections: dict[Any, list[str]] = field(default_factory=dict)
@@ -101,14 +107,14 @@ class Scheduling(Struct, eq=False):
         """Tell whether nothing is left to hand out, and no worker waits for a next item."""
         return (
             self.collection_is_completed
-            and not self._queue
+            and not self._waiting
             and all(len(sent) < _AHEAD for sent in self._pending.values())
         )
 
     @property
     def has_pending(self) -> bool:
         """Tell whether items have not ended."""
-        return bool(self._queue) or any(self._pending.values())
+        return self._waiting or any(self._pending.values())
 
     def add_node(self, node: Any) -> None:
         """Take in a worker that has started."""
@@ -132,18 +138,16 @@ class Scheduling(Struct, eq=False):
                 self._tell_difference(node, self._collections[node])
             if differing:
                 return
-            self._queue.extend(unit.items for unit in self.make_units(self._nodeids))
-            for node in self._pending:
-                if self._queue and node in self._collections:
-                    self._send(node)
-        for node in self._pending:
-            self._feed(node)
+            made = self.make_units(self._nodeids)
+            self._queue.extend(unit for unit in made if unit.cases)
+            self._rows[None] = [row for unit in made if not unit.cases for row in unit.rows]
+        self._feed(self.nodes)
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
         """Note that an item has ended."""
         del duration
         self._pending[node].remove(item_index)
-        self._feed(node)
+        self._feed([node])
 
     def mark_test_pending(self, item: str) -> None:
         """Run an item again: a plugin asks for it after the item's worker has died."""
@@ -159,29 +163,50 @@ class Scheduling(Struct, eq=False):
         sent = self._pending.pop(node)
         if not sent or self._nodeids is None:
             return None
+        self._rows[None] += self._rows.pop(node, [])
         crashed, *left = sent
         self._requeue(left)
         return self._nodeids[crashed]
 
+    @property
+    def _waiting(self) -> bool:
+        return bool(self._queue) or any(self._rows.values())
+
     def _requeue(self, items: list[int]) -> None:
         if items:
-            self._queue.appendleft(items)
-        for node in self._pending:
-            self._feed(node)
+            self._queue.appendleft(Unit(items, [], 0.0))
+        self._feed(self.nodes)
 
-    def _feed(self, node: Any) -> None:
-        """Keep a worker busy, and let it end when nothing is left."""
-        if node not in self._collections or node.shutting_down:
-            return
-        while self._queue and len(self._pending[node]) <= _AHEAD:
-            self._send(node)
-        if not self._queue:
-            node.shutdown()
+    def _feed(self, nodes: Sequence[Any]) -> None:
+        """Keep workers busy, each in its turn, and let them end when nothing is left."""
+        nodes = [node for node in nodes if node in self._collections and not node.shutting_down]
+        while self._waiting and (hungry := [node for node in nodes if self._hungry(node)]):
+            for node in hungry:
+                if self._waiting:
+                    items = self._next(node)
+                    self._pending[node] += items
+                    node.send_runtest_some(items)
+        if not self._waiting:
+            for node in nodes:
+                node.shutdown()
 
-    def _send(self, node: Any) -> None:
-        items = self._queue.popleft()
-        self._pending[node] += items
-        node.send_runtest_some(items)
+    def _hungry(self, node: Any) -> bool:
+        """Tell whether a worker would soon wait; where little is left it may, so that nobody holds what others lack."""
+        left = len(self._queue) + sum(map(len, self._rows.values()))
+        ahead = _AHEAD if left > _AHEAD * len(self._pending) else _AHEAD - 1
+        return len(self._pending[node]) <= ahead
+
+    def _next(self, node: Any) -> list[int]:
+        """Take what a worker gets next from what waits."""
+        own = self._rows.setdefault(node, [])
+        if self._queue:
+            unit = self._queue.popleft()
+            own += unit.rows
+            if self.sorted_rows:
+                own.sort()
+            return unit.cases
+        rows = own or max(self._rows.values(), key=len)
+        return [rows.pop(0)]
 
     def _tell_difference(self, node: Any, collection: Sequence[str]) -> None:
         """Report, which then ends the run, that a worker has collected other items than the first one."""
