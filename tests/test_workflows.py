@@ -115,9 +115,9 @@ def test_what_is_installed_is_known(command: str) -> None:
         arguments = arguments[2:]
     pins = (ROOT / "constraints.txt").read_text().splitlines()
     for argument in arguments:
-        if argument in (".", "$GITHUB_ACTION_PATH"):
+        if argument == ".":
             continue
-        if extras := re.fullmatch(r"\.\[([\w,]+)\]", argument):
+        if extras := re.fullmatch(r"(?:\.|\$GITHUB_ACTION_PATH)\[([\w,]+)\]", argument):
             assert set(extras[1].split(",")) <= PROJECT["optional-dependencies"].keys()
         else:
             assert argument in pins or str(Requirement(argument).name) == "nox", argument
@@ -281,10 +281,11 @@ def test_parts_make_one_report(story: Story) -> None:
     *parts, merged = story.base_ended
     assert [ended.failed for ended in story.base_ended] == [[], [], [], [], []], merged.text
     assert [ended.summary for ended in parts] == ["", "", "", ""]
-    assert "digest: sha256:" in merged.summary
+    assert merged.summary.startswith("**kernelqual: passed**: 5 cases")
     report = json.loads((story.base.artifacts / "report-h200" / "report.json").read_text())
     assert (report["complete"], len(report["kernels"])) == (True, 2)
-    assert (story.base.artifacts / "report-h200" / "junit.xml").is_file()
+    kept = {file.name for file in (story.base.artifacts / "report-h200").iterdir()}
+    assert kept == {"report.json", "report.html", "junit.xml"}
     assert {kept.name for kept in story.base.artifacts.iterdir()} == {
         "report-h200",
         *(f"shard-h200-{n}" for n in range(4)),
@@ -296,7 +297,8 @@ def test_a_candidate_that_breaks_fails_its_part_and_the_whole(story: Story) -> N
     *parts, merged = story.head_ended
     assert sorted(len(ended.failed) for ended in parts) == [0, 0, 1, 1]
     assert merged.failed == [".github/scripts/merge"]
-    assert "mismatch" in merged.summary
+    assert merged.summary.startswith("**kernelqual: failing**: 2 of 5 cases fail")
+    assert "\n::error file=qual_stub.py,line=1,title=two" in merged.text
     assert (story.head.artifacts / "report-h200" / "report.json").is_file()
 
 
@@ -334,9 +336,8 @@ def test_a_comment_is_made_once_and_then_replaced(story: Story) -> None:
         assert (ended.failed, told in ended.text) == ([], True), ended.text
     assert {number: len(comments) for number, comments in github.comments.items()} == {41: 110}
     body = github.comments[41][-1]["body"]
-    assert body.startswith("<!-- kernelqual: report of the workflow gpu -->\n")
-    assert "mismatch" in body
-    assert "ba5e" in body
+    assert body.startswith("<!-- kernelqual: report of the workflow gpu -->\n**kernelqual: worse: 2 disqualified")
+    assert "Compared with ba5e." in body
     assert "actions/runs/12" in body
     assert stranger["body"] == github.comments[41][0]["body"]
     assert github.refused == []
@@ -383,7 +384,7 @@ def test_the_action_qualifies_on_the_interpreter_and_for_targets(story: Story) -
     """The job of `ci` that needs no GPU, on a kernel of its own."""
     assert story.targets_ended.failed == [], story.targets_ended.text
     assert "compile targets (nothing was launched there)" in story.targets_ended.text
-    assert "digest: sha256:" in story.targets_ended.summary
+    assert story.targets_ended.summary.startswith("**kernelqual: passed**: 2 cases")
     assert {file.name for file in (story.targets.artifacts / "kernelqual-targets").iterdir()} >= {
         "report.json",
         "junit.xml",
@@ -424,7 +425,8 @@ def test_the_commands_for_gitlab_make_one_report(story: Story, tmp_path: Path) -
     """Two parts by pytest-split, and the merge."""
     (tmp_path / "ci.yml").write_text(snippet("gitlab"))
     jobs = load(tmp_path / "ci.yml")
-    workspace = project(tmp_path / "project", {"one": declared("a", "b")})
+    candidates = {"x": "mismatch", "y": "qualified"}
+    workspace = project(tmp_path / "project", {"one": {**declared("a", "b"), "candidates": candidates}})
     runner = story.runner("gitlab", workspace)
     for index in (1, 2):
         for command in (command for command in jobs["qualify"]["script"] if "pip install" not in command):
@@ -434,7 +436,12 @@ def test_the_commands_for_gitlab_make_one_report(story: Story, tmp_path: Path) -
     (merge,) = (command for command in jobs["merge"]["script"] if "pip install" not in command)
     done = runner.bash(kernelqual + merge, {})
     assert "2 reports merged into kernelqual/report.json" in done.stdout
-    assert (workspace / jobs["merge"]["artifacts"]["reports"]["junit"]).is_file()
+    for command in jobs["merge"]["after_script"]:
+        assert runner.bash(kernelqual + command, {}).returncode in (0, 1)
+    reports = jobs["merge"]["artifacts"]["reports"]
+    assert (workspace / reports["junit"]).is_file()
+    (issue,) = json.loads((workspace / reports["codequality"]).read_text())
+    assert issue["location"]["path"] == "qual_stub.py"
 
 
 def test_inputs_of_the_action_are_documented() -> None:

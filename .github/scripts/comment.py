@@ -14,8 +14,6 @@ from api import call, pages
 
 MARKER = "<!-- kernelqual: report of the workflow gpu -->"
 _AUTHOR = "github-actions[bot]"
-_MOST_CHARACTERS = 65_536
-_CUT = "\n\n*The rest is in the artifacts of the run.*\n"
 
 
 def main(file: str) -> int:
@@ -24,8 +22,6 @@ def main(file: str) -> int:
     body = (
         f"{MARKER}\n{Path(file).read_text(encoding='utf-8')}\n[the run]({run['html_url']}), commit {run['head_sha']}\n"
     )
-    if len(body) > _MOST_CHARACTERS:
-        body = body[: _MOST_CHARACTERS - len(_CUT)] + _CUT
     numbers = _pull_requests(run)
     for number in numbers:
         comment = _own_comment(number)

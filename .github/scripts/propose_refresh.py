@@ -10,7 +10,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from textwrap import indent
 
 from api import call
 
@@ -32,7 +31,7 @@ def main(folder: str, gpu: str) -> int:
     _git("add", "--all", "--", str(_CONFIGS))
     _git("-c", f"user.name={_BOT[0]}", "-c", f"user.email={_BOT[1]}", "commit", "--message", title)
     _git("push", "--force", "origin", branch)
-    body = indent(_kernelqual("report", str(measured / "refresh" / "report.json")), "    ")
+    body = _kernelqual("report", str(measured / "refresh" / "report.json"), "--format", "markdown")
     _propose(branch, title, body)
     return 0
 
