@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
-from report_samples import ENVIRONMENT
+from report_samples import ENVIRONMENT, candidate, case, kernel
 
 from pytest_kernelqual.model.record import CommittedRecord, Environment, GateRecord, KernelRecord
 from pytest_kernelqual.report.document import build, encode, write
@@ -75,3 +75,41 @@ def row(*gates: GateRecord, verdict: Any = "ok", **more: Any) -> CommittedRecord
         **more,
     }
     return CommittedRecord(**given)
+
+
+def bad_reports(folder: Path) -> dict[str, tuple[Path, str]]:
+    """Write files that are no reports of this version beside a good one; return them, and what is said of each."""
+    good = stored(folder / "good.json", [kernel(case(candidate("a")))])
+    text = good.read_text()
+    texts = {
+        "truncated": (text[: len(text) // 2], "truncated.json: "),
+        "nothing in it": ("", "Expecting value"),
+        "foreign": ('{"name": "junit"}', "schema is None; this version reads 'kernelqual/qualified-configurations/1'"),
+        "another tool's list": ("[1, 2]", "holds a list, not the object of a report"),
+        "older": (
+            text.replace("configurations/1", "configurations/0"),
+            "schema is 'kernelqual/qualified-configurations/0'",
+        ),
+        "newer": (
+            text.replace("configurations/1", "configurations/2"),
+            "schema is 'kernelqual/qualified-configurations/2'",
+        ),
+        "edited": (text.replace('"outcome": "qualified"', '"outcome": "fault"'), "edited or damaged; run again"),
+        "twice": (
+            text.replace('"complete": true', '"complete": false,\n"complete": true'),
+            "key 'complete' occurs twice",
+        ),
+        "a wrong type": (text.replace('"complete": true', '"complete": "yes"'), "Expected `bool`, got `str`"),
+    }
+    found = {}
+    for name, (written, told) in texts.items():
+        assert written != text, name
+        (folder / f"{name}.json").write_text(written)
+        found[name] = (folder / f"{name}.json", told)
+    (folder / "binary.json").write_bytes(b"\x89PNG\xff")
+    return {
+        **found,
+        "binary": (folder / "binary.json", "not UTF-8 at byte 0"),
+        "missing": (folder / "missing.json", "cannot read "),
+        "a folder": (folder, "cannot read "),
+    }

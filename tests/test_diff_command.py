@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
-from report_commands import OTHER_DEVICE, Done, command, gate, row, stored
+from report_commands import OTHER_DEVICE, Done, bad_reports, command, gate, row, stored
 from report_samples import ENVIRONMENT, NODEID, candidate, case, kernel, kernels, mismatching
 from scenarios import OPS, runs
 
@@ -349,52 +349,16 @@ def test_help_tells_exit_statuses_and_kinds() -> None:
     assert all(kind in told.replace("\n", " ") for kind in KINDS)
 
 
-def bad_reports(folder: Path) -> dict[str, tuple[Path, str]]:
-    """Return files that cannot be compared, and what is said of each."""
-    good = stored(folder / "good.json", [kernel(GOOD)])
-    text = good.read_text()
-    texts = {
-        "truncated": (text[: len(text) // 2], "truncated.json: "),
-        "nothing in it": ("", "Expecting value"),
-        "foreign": ('{"name": "junit"}', "schema is None; this version reads 'kernelqual/qualified-configurations/1'"),
-        "another tool's list": ("[1, 2]", "holds a list, not the object of a report"),
-        "older": (
-            text.replace("configurations/1", "configurations/0"),
-            "schema is 'kernelqual/qualified-configurations/0'",
-        ),
-        "newer": (
-            text.replace("configurations/1", "configurations/2"),
-            "schema is 'kernelqual/qualified-configurations/2'",
-        ),
-        "edited": (text.replace('"outcome": "qualified"', '"outcome": "fault"'), "edited or damaged; run again"),
-        "twice": (
-            text.replace('"complete": true', '"complete": false,\n"complete": true'),
-            "key 'complete' occurs twice",
-        ),
-        "a wrong type": (text.replace('"complete": true', '"complete": "yes"'), "Expected `bool`, got `str`"),
-    }
-    found = {}
-    for name, (written, told) in texts.items():
-        assert written != text, name
-        (folder / f"{name}.json").write_text(written)
-        found[name] = (folder / f"{name}.json", told)
-    (folder / "binary.json").write_bytes(b"\x89PNG\xff")
-    empty = stored(folder / "empty.json", [])
-    strangers = stored(folder / "strangers.json", [kernel(GOOD, name="softmax")])
-    return {
-        **found,
-        "binary": (folder / "binary.json", "not UTF-8 at byte 0"),
-        "missing": (folder / "missing.json", "cannot read "),
-        "a folder": (folder, "cannot read "),
-        "no kernels": (empty, "holds no kernels, so that there is nothing to compare; run again"),
-        "no kernel in common": (strangers, "the reports have no kernel in common: "),
-    }
-
-
 @pytest.mark.parametrize("place", [0, 1])
 def test_bad_reports_get_one_line_each(tmp_path: Path, place: int) -> None:
     """As BASE and as HEAD; exit status 2, and nothing on standard output."""
     bad = bad_reports(tmp_path)
+    empty, strangers = (
+        stored(tmp_path / f"{name}.json", records)
+        for name, records in (("empty", []), ("strangers", [kernel(GOOD, name="softmax")]))
+    )
+    bad["no kernels"] = empty, "holds no kernels, so that there is nothing to compare; run again"
+    bad["no kernel in common"] = strangers, "the reports have no kernel in common: "
     for name, (path, told) in bad.items():
         both: list[object] = [tmp_path / "good.json", tmp_path / "good.json"]
         both[place] = path

@@ -1,28 +1,15 @@
 """`kernelqual report`, as a user or a workflow runs it."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from report_commands import bad_reports, command
 from report_samples import ENVIRONMENT, NODEID, candidate, case, kernel, mismatching
 
 from pytest_kernelqual.report.document import build, encode, write
 
 PASSED = [kernel(case(candidate("a"), candidate("b")))]
 FAILED = [kernel(case(candidate("a"), mismatching("b")))]
-
-
-def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own."""
-    return subprocess.run(
-        [sys.executable, "-m", "pytest_kernelqual", *map(str, arguments)],
-        env={**os.environ, "COLUMNS": "100"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 @pytest.fixture
@@ -78,3 +65,26 @@ def test_every_unusable_file_gets_a_line_and_nothing_is_written(passed: Path, tm
     assert "none.json" in first
     assert "broken.json: " in second
     assert not (tmp_path / "out.txt").exists()
+
+
+@pytest.mark.parametrize("form", ["text", "markdown", "html", "json", "github", "gitlab"])
+def test_bad_reports_get_one_line_each_in_every_format(tmp_path: Path, form: str) -> None:
+    """A good one beside them changes nothing: exit status 2, and nothing is written."""
+    bad = bad_reports(tmp_path)
+    out = tmp_path / "out"
+    done = command("report", tmp_path / "good.json", *(path for path, _ in bad.values()), "--format", form, "-o", out)
+    assert (done.returncode, done.stdout) == (2, "")
+    lines = done.stderr.splitlines()
+    assert len(lines) == len(bad)
+    for line, (_, told) in zip(lines, bad.values(), strict=True):
+        assert line.startswith("kernelqual: error: ")
+        assert told in line
+    assert not out.exists()
+
+
+def test_report_without_any_case_fails(tmp_path: Path) -> None:
+    """It proves nothing, and the first line says so."""
+    write(tmp_path / "empty.json", encode(build([], ENVIRONMENT, [])))
+    done = command("report", tmp_path / "empty.json", "--format", "markdown")
+    assert done.returncode == 1
+    assert done.stdout.startswith("**kernelqual: failing**: no case and no committed config; on `NVIDIA H200`\n")
