@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from several_devices_report import Ended, report
+from several_devices_report import CHOICES, Choice, Ended, report
 
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.processes.device_process import DeviceProcess
@@ -49,6 +49,8 @@ class Phase(NamedTuple):
     planted: bool = False
     each: bool = False
     """A serial run on each device, all at once."""
+    choices: bool = False
+    """Small runs that choose devices in other ways, all at once."""
 
 
 PHASES = (
@@ -57,6 +59,7 @@ PHASES = (
     Phase("two", 2, 2, 200),
     Phase("four", 4, 4, 150),
     Phase("boards", 0, 0, 260, each=True),
+    Phase("choices", 2, 0, 120, choices=True),
     Phase("faults", 0, -1, 200, planted=True),
     Phase("four-on-two", 2, 4, 200),
     Phase("eight-on-four", 4, 8, 150),
@@ -75,6 +78,7 @@ def main() -> int:
     for_tests = parser.add_argument_group("for tests of this command")
     for_tests.add_argument("--devices", help="names of devices, by comma, instead of asking for them")
     for_tests.add_argument("--root", type=Path, default=ROOT, help="where pytest runs")
+    for_tests.add_argument("--some", default="silu", help="-k of the small runs")
     for_tests.add_argument("--planted", type=Path, nargs="*", default=PLANTED, help="files with planted faults")
     for_tests.add_argument("--pytest", action="append", default=[], help="a further argument of pytest")
     options = parser.parse_args()
@@ -120,8 +124,17 @@ def run_phase(phase: Phase, devices: Sequence[str], options: argparse.Namespace,
             with ThreadPoolExecutor(len(used)) as pool:
                 names = [f"{phase.name}-{number}" for number in range(len(used))]
                 list(pool.map(lambda name, one: run_pytest(name, [one], 0, options, limit_s), names, used))
+        elif phase.choices:
+            with ThreadPoolExecutor(len(CHOICES)) as pool:
+                list(pool.map(lambda choice: run_choice(choice, used, options, limit_s), CHOICES))
         else:
             run_pytest(phase.name, used, workers, options, limit_s, options.planted if phase.planted else ())
+
+
+def run_choice(choice: Choice, devices: Sequence[str], options: argparse.Namespace, limit_s: float) -> None:
+    """Run a few items on devices that are chosen in another way."""
+    visible = [devices[number] for number in choice.visible]
+    run_pytest(choice.name, visible, choice.workers, options, limit_s, more=("-k", options.some, *choice.more))
 
 
 def run_pytest(
@@ -131,13 +144,14 @@ def run_pytest(
     options: argparse.Namespace,
     limit_s: float,
     planted: Sequence[Path] = (),
+    more: Sequence[str] = (),
 ) -> None:
     """Run pytest on some devices, and end it when its time is over."""
     made = options.work / name
     for suffix in ("json", "xml", "log", "times", "run"):
         made.with_name(f"{name}.{suffix}").unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "--kernelqual", "-p", "no:cacheprovider", "-p", "item_times"]
-    command += [f"--kernelqual-json={made}.json", f"--junitxml={made}.xml", *options.pytest]
+    command += [f"--kernelqual-json={made}.json", f"--junitxml={made}.xml", *options.pytest, *more]
     command += ["-n", str(workers)] if workers else []
     if planted:
         command += [

@@ -28,6 +28,27 @@ _EXPECTED = {
 """Outcomes of planted candidates; the others of their specs qualify."""
 
 
+class Choice(NamedTuple):
+    """A way to choose among two devices, and which of them it must be."""
+
+    name: str
+    visible: tuple[int, ...]
+    board: int | None
+    """None: no device is there, and the run must not begin."""
+    more: tuple[str, ...] = ()
+    workers: int = 0
+
+
+CHOICES = (
+    Choice("choice-index", (0, 1), 1, ("--kernelqual-device=cuda:1",)),
+    Choice("choice-index-workers", (0, 1), 1, ("--kernelqual-device=cuda:1",), 2),
+    Choice("choice-order", (1, 0), 1),
+    Choice("choice-one-worker", (1, 0), 1, (), 1),
+    Choice("choice-none", (), None, ("--kernelqual-device=cuda",)),
+)
+_USAGE_ERROR = 4
+
+
 class Ended(NamedTuple):
     """How a run of pytest ended."""
 
@@ -83,6 +104,10 @@ def report(work: Path, phases: Sequence[str]) -> tuple[str, list[str]]:
     for path in sorted(work.glob("*.run")):
         ended = Ended(**json.loads(path.read_text()))
         told = _text(work / f"{ended.name}.json")
+        if ended.name == "choice-none":
+            if ended.code != _USAGE_ERROR or told:
+                problems.append(f"`{ended.name}`: a device that is not there ends with {ended.code}, not with 4")
+            continue
         if not told:
             problems.append(f"`{ended.name}` left no report (exit status {ended.code}): see {ended.name}.log")
             continue
@@ -104,6 +129,8 @@ def report(work: Path, phases: Sequence[str]) -> tuple[str, list[str]]:
         *_same([*whole, *boards.values()], one, problems),
         "\n## Boards\n",
         *_boards(boards, one, problems),
+        "\n## Other ways to choose\n",
+        *_choices(runs, problems),
         "\n## Faults on one device\n",
         *_faults(runs.get("faults"), one, problems),
         "\n## Problems\n",
@@ -288,6 +315,20 @@ def _line(what: str, spread: Iterable[float]) -> str:
     beyond = [str(sum(one > margin for one in found)) for margin in _MARGINS_PCT]
     cells = [str(len(found)), *(f"{value:.2f} %" for value in (statistics.median(found), high, found[-1])), *beyond]
     return f"| {what} | {' | '.join(cells)} |"
+
+
+def _choices(runs: dict[str, Run], problems: list[str]) -> Iterator[str]:
+    yield from _head("run", "CUDA_VISIBLE_DEVICES", "options", "workers", "must be board", "was")
+    uuids = [runs[name].document["environment"]["devices"] for name in ("boards-0", "boards-1") if name in runs]
+    for choice in CHOICES:
+        if choice.name not in runs or choice.board is None:
+            continue
+        used = runs[choice.name].document["environment"]["devices"]
+        was = str(uuids.index(used)) if used in uuids else "unknown"
+        shown = ",".join(map(str, choice.visible))
+        yield f"| {choice.name} | {shown} | {' '.join(choice.more)} | {choice.workers} | {choice.board} | {was} |"
+        if was != str(choice.board):
+            problems.append(f"`{choice.name}` ran on board {was} ({', '.join(used)}), not on board {choice.board}")
 
 
 def _faults(run: Run | None, one: Run | None, problems: list[str]) -> Iterator[str]:

@@ -70,11 +70,13 @@ def choose(settings: Settings, default: str = "") -> Hello:
     """
     told = os.environ.get("STUB_DEVICES", default)
     there = (Path(told).read_text() if told.startswith("/") else told).split()
-    given = os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",")
-    devices = [name for name in given if name in there] or there
+    given = os.environ.get("CUDA_VISIBLE_DEVICES")
+    devices = there if given is None else [name for name in given.split(",") if name in there]
     if settings.device_uuid and settings.device_uuid not in devices:
         raise SettingsError(f"the device {settings.device_uuid} that this process used is gone")
-    _, _, index = settings.device.partition(":")
+    kind, _, index = settings.device.partition(":")
+    if kind == "cuda" and not devices:
+        raise SettingsError("device 'cuda' was asked for and there is none")
     show = ""
     if devices and settings.visible_device is None:
         mine = devices[(int(index) if index else settings.slot or 0) % len(devices)]

@@ -60,7 +60,7 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     report = folder / "report" / "several-devices.md"
     work = folder / "work"
     command = [sys.executable, str(BENCHMARK), "--report", str(report.parent), "--work", str(work)]
-    command += ["--devices", "GPU-0,GPU-1", "--root", str(project), "--planted", str(planted)]
+    command += ["--devices", "GPU-0,GPU-1", "--root", str(project), "--planted", str(planted), "--some", "kernel0"]
     command += [f"--pytest={argument}" for argument in (*MODEL, *XDIST, "--kernelqual-run-timeout=2")]
     told = {**os.environ, **alone(project), "STUB_DEVICES": "GPU-0 GPU-1", "PYTHONPATH": str(HERE)}
 
@@ -82,6 +82,8 @@ def test_benchmark_finds_the_same_answers(shown: Shown) -> None:
     assert "| `FAULT=endless_loop` | timeout: " in shown.text
     assert re.search(r"\| two \| GPU-0 \| \d+ \| [1-9]", shown.text)
     assert re.search(r"\| two \| GPU-1 \| \d+ \| [1-9]", shown.text)
+    assert "| choice-index | 0,1 | --kernelqual-device=cuda:1 | 0 | 1 | 1 |" in shown.text
+    assert "| choice-one-worker | 1,0 |  | 1 | 1 | 1 |" in shown.text
     assert "`four` was not run: it needs more than 2 devices" in shown.text
 
 
@@ -89,6 +91,7 @@ def test_benchmark_finds_the_same_answers(shown: Shown) -> None:
     ("run", "old", "new", "problem"),
     [
         ("boards-1", digest("b"), digest("c"), "output of 3 fixed launches differs"),
+        ("choice-order", '"GPU-1"', '"GPU-0"', "ran on board 0"),
         ("two", '"verdict": "ok"', '"verdict": "not_timed"', "9 rows were not timed"),
         ("two", '"device_uuid": "GPU-1"', '"device_uuid": ""', "rows were timed on no device"),
         ("faults", '"outcome": "timeout"', '"outcome": "qualified"', "FAULT=endless_loop is qualified"),
