@@ -21,14 +21,6 @@ from pytest_kernelqual.report.drift_text import comparison_text
 
 REPORT_FILE = "qualified-configurations.json"
 
-_EPILOG = f"""exit status:
-  {OK}  done; a report that was shown or merged has no failure, compared reports agree or HEAD is not worse,
-     check found nothing
-  {FAILING}  the report that was shown or merged has a failure, or no case at all; compared reports differ, or
-     HEAD is worse; check found something
-  {UNUSABLE}  wrong usage, a file that cannot be read or written, or shards that are not those of one run
-"""
-
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status: 0 done, 1 the report fails, 2 wrong usage or an unusable file."""
@@ -53,12 +45,23 @@ def command_parser() -> argparse.ArgumentParser:
     """Return the parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="kernelqual",
-        description="Work with the reports of `pytest --kernelqual`.",
-        epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        **described(
+            "Work with the files of `pytest --kernelqual`: reports, journals, committed configs. "
+            "`kernelqual COMMAND --help` tells what a command takes, and what its exit statuses mean.",
+            [
+                f"kernelqual report {REPORT_FILE} --format html -o report.html",
+                f"kernelqual diff base.json {REPORT_FILE}",
+                f"kernelqual explain {REPORT_FILE} --candidate num_warps=8",
+            ],
+            {
+                OK: "done, and nothing is wrong with what was shown, compared or checked",
+                FAILING: "done, and something is: a failure, a difference, a finding, or no case at all",
+                UNUSABLE: "wrong usage, or a file that cannot be used; one line on standard error says why",
+            },
+        ),
     )
     parser.add_argument("--version", action="version", version=f"%(prog)s {version('pytest-kernelqual')}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
 
     show = commands.add_parser(
         "summary",

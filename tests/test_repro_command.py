@@ -182,7 +182,7 @@ class TestSpec:
         (["PARTS=3", "-o", REPORT], "is there and not empty; give another folder by --output"),
         (["PARTS=3", "-o", "missing/out"], "cannot write 'missing/out': [Errno 2] No such file or directory"),
         (["PARTS=3", "--root", "kernels"], "is no spec of a file below 'kernels'; name the root folder"),
-        (["PARTS=3", "--device", "hip"], "device 'hip' was asked for and torch "),
+        (["PARTS=3", "--device", "hip"], "use --device=auto or interpreter, or run where the device is"),
     ],
 )
 def test_wrong_asking(project: Path, arguments: list[str], message: str) -> None:
@@ -207,6 +207,7 @@ def test_spec_that_changed(project: Path) -> None:
         done = repro(project, "--candidate", "PARTS=3")
         assert (done.returncode, done.stdout) == (2, "")
         assert message in done.stderr
+        assert done.stderr.count("\n") == 1
     assert left_behind(project) == set()
 
 

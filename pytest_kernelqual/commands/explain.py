@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_kernelqual.commands import candidate
+from pytest_kernelqual.commands.asking import ask
 from pytest_kernelqual.commands.declaring import described
 from pytest_kernelqual.commands.exit_status import OK, UNUSABLE
 from pytest_kernelqual.errors import KernelqualError, SettingsError
@@ -13,7 +14,6 @@ from pytest_kernelqual.model.code import CodeRead, ReadCode
 from pytest_kernelqual.model.record import Document
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.model.targets import find_target
-from pytest_kernelqual.processes.device import Limits
 from pytest_kernelqual.processes.device_process import DeviceProcess
 from pytest_kernelqual.report.choosing import Chosen, declared
 from pytest_kernelqual.report.code_differences import CodeDifference, code_difference
@@ -74,7 +74,7 @@ def _run(options: argparse.Namespace) -> tuple[str, int]:
         except KernelqualError as error:
             if options.target is not None:
                 raise
-            why = str(error).partition("\n")[0]
+            why = str(error)
     told = explain(report, chosen, code, why)
     if options.format == "json":
         return strict_json.dump(told, indent=True).decode("ascii"), OK
@@ -103,10 +103,7 @@ def _compared(chosen: Chosen, root: Path, target: str) -> tuple[CodeDifference |
             seed_index=where.input_set.seed,
             config=chosen.candidate.config,
         )
-        limits = Limits(settings.start_timeout_s, settings.compile_timeout_s, settings.run_timeout_s)
-        code = device.ask(request, limits)
+        code = ask(device, settings, request, CodeRead)
     finally:
         device.close()
-    if not isinstance(code, CodeRead):
-        raise KernelqualError(f"ReadCode was answered by {type(code).__name__}: a fault of the tool")
     return (None, code.problem) if code.problem else (code_difference(target, code), "")

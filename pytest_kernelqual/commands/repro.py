@@ -6,18 +6,17 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from pytest_kernelqual.commands import candidate
+from pytest_kernelqual.commands.asking import ask
 from pytest_kernelqual.commands.declaring import described
 from pytest_kernelqual.commands.exit_status import FAILING, OK, UNUSABLE
 from pytest_kernelqual.errors import DocumentError, KernelqualError
-from pytest_kernelqual.model.messages import Request
 from pytest_kernelqual.model.outcome import Outcome
 from pytest_kernelqual.model.record import Environment
 from pytest_kernelqual.model.repro import InputsSaved, LaunchSaved, SaveInputs, SaveLaunch
 from pytest_kernelqual.model.settings import Settings
-from pytest_kernelqual.processes.device import Limits
 from pytest_kernelqual.processes.device_process import DeviceProcess
 from pytest_kernelqual.processes.scripts import Shown, run_script, sanitize
 from pytest_kernelqual.report.choosing import Chosen, Declared, declared
@@ -25,7 +24,6 @@ from pytest_kernelqual.report.phrases import clean
 from pytest_kernelqual.report.repro_scripts import folder_name, replaying, standalone
 
 SCRIPT = "reproduce.py"
-T = TypeVar("T")
 
 _NOTHING_TO_SHOW: tuple[Outcome, ...] = ("qualified", "unsupported", "not_run", "baseline_suspect")
 _LONGEST = 600
@@ -123,7 +121,7 @@ def _written(
     try:
         memory = folder / "memory.pt"
         request = SaveLaunch(**given, config=chosen.candidate.config, file=str(memory))
-        saved = _asked(device, settings, request, LaunchSaved)
+        saved = ask(device, settings, request, LaunchSaved)
         why = saved.problem
         if not why and saved.launches > 1 and not options.check:
             why = f"the kernel is launched {saved.launches} times, and which launch shows the fault was not tried"
@@ -135,7 +133,7 @@ def _written(
                 return _Written(f"{SCRIPT}, memory.pt", needs, shown, standalone=True)
             why = "the kernel's first launch by itself does not show the fault"
         memory.unlink(missing_ok=True)
-        inputs = _asked(device, settings, SaveInputs(**given, file=str(folder / "inputs.pt")), InputsSaved)
+        inputs = ask(device, settings, SaveInputs(**given, file=str(folder / "inputs.pt")), InputsSaved)
         if inputs.problem:
             raise DocumentError(f"the inputs cannot be made: {inputs.problem}")
     finally:
@@ -144,14 +142,6 @@ def _written(
     shown = run_script(script, limit_s) if options.check else None
     needs = f"torch, triton, the spec and pytest-kernelqual (without pytest), because {why}"
     return _Written(f"{SCRIPT}, inputs.pt", needs, shown, standalone=False)
-
-
-def _asked(device: DeviceProcess, settings: Settings, request: Request, kind: type[T]) -> T:
-    limits = Limits(settings.start_timeout_s, settings.compile_timeout_s, settings.run_timeout_s)
-    reply = device.ask(request, limits)
-    if not isinstance(reply, kind):
-        raise KernelqualError(f"{type(request).__name__} was answered by {type(reply).__name__}: a fault of the tool")
-    return reply
 
 
 def _sanitized(folder: Path, kind: str, *, standalone: bool) -> list[str]:

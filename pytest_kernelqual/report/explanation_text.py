@@ -198,15 +198,16 @@ def _code(told: Explanation, most_lines: int) -> Iterator[str]:
     yield from (f"  {reason}" for reason in code.order_reasons)
     yield from (f"launched by one of the two alone: {kernel}" for kernel in code.unpaired)
     for number, launch in enumerate(code.launches, 1):
-        yield f"launch {number}: {launch.kernel}: grid {_change(*launch.grid)}"
+        same = " (the same code)" if all(_same(stage) for stage in launch.stages) else ""
+        yield f"launch {number}: {launch.kernel}: grid {_change(*launch.grid)}{same}"
         resources = ", ".join(f"{name} {_change(*values)}" for name, values in launch.resources.items())
         yield f"  {resources}"
-        for stage in launch.stages:
+        for stage in launch.stages if not same else ():
             yield from (f"  {line}" for line in _stage(stage, most_lines))
 
 
 def _stage(stage: StageDifference, most_lines: int) -> Iterator[str]:
-    if not (stage.removed or stage.added or stage.diff):
+    if _same(stage):
         yield f"{stage.stage}: the same"
         return
     yield f"{stage.stage}: {stage.removed} lines of the fixed launch's are gone, {stage.added} are new"
@@ -216,6 +217,10 @@ def _stage(stage: StageDifference, most_lines: int) -> Iterator[str]:
     yield from (f"  {line}" for line in shown)
     if len(shown) < len(stage.diff):
         yield f"  and {counted(len(stage.diff) - len(shown), 'more line')}; --lines 0 shows all"
+
+
+def _same(stage: StageDifference) -> bool:
+    return not (stage.removed or stage.added or stage.diff)
 
 
 def _change(old: object, new: object) -> str:
