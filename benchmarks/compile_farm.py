@@ -172,7 +172,7 @@ def main() -> int:
     parser.add_argument("--device", help="a device of this machine, for example cuda; left out: the targets")
     parser.add_argument("--target", action="append", help="default cuda:90 and hip:gfx942")
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--launch-limit", type=float, default=180.0, help="seconds for launches (default 180)")
+    parser.add_argument("--launch-limit", type=float, default=120.0, help="seconds for launches (default 120)")
     parser.add_argument("files", nargs="*", type=Path, help="spec files; default those of the repository")
     given = parser.parse_args()
     files = [str(path.resolve()) for path in given.files or sorted(ROOT.glob("kernels/qual_*.py"))]

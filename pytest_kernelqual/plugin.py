@@ -87,6 +87,11 @@ _VALUES = (
     ),
     ("budget", "TIME", "how long committed configs may be timed, for example 60s; default no limit"),
     (
+        "target-budget",
+        "TIME",
+        "how long a run waits for committed configs to be compiled for GPUs that are not there; 0: never; default 10s",
+    ),
+    (
         "drift",
         "ACTION",
         "warn or fail where the fixed launch gives other bytes than when a row was committed; default warn",

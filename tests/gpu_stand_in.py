@@ -7,6 +7,7 @@ on tensors of the CPU. The device process, its specs and everything around it ar
 from pathlib import Path
 from typing import Any
 
+from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.on_device import main as device_main
 from pytest_kernelqual.processes import device_process
 
@@ -62,7 +63,14 @@ def put_in_place() -> None:
             """Hand nothing back."""
 
     driver.set_active(Driver())
-    environment.choose = lambda _settings: Device("cuda", torch.device("cpu"))
+    choose = environment.choose
+
+    def chosen(settings: Settings) -> environment.Device:
+        """Choose the stand-in, unless for a compile target."""
+        of_target = settings.device.startswith("target:")
+        return choose(settings) if of_target else Device("cuda", torch.device("cpu"))
+
+    environment.choose = chosen
     environment.visible_devices = list
     environment._descriptor = lambda _device: DeviceDescriptor(
         kind="cuda", name="NVIDIA Stand-in", architecture="sm_90", compute_units=132

@@ -15,9 +15,8 @@ from pytest_kernelqual.model.record import (
     FixedRecord,
     KernelRecord,
     ProductionBytes,
-    TargetLaunch,
-    TargetRecord,
 )
+from pytest_kernelqual.model.target_record import TargetLaunch, TargetRecord
 
 SIGN = "Zq9"
 """Begins every hostile text, so that it can be found again."""

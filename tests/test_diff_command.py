@@ -13,13 +13,8 @@ from report_commands import OTHER_DEVICE, Done, bad_reports, command, gate, row,
 from report_samples import ENVIRONMENT, NODEID, candidate, case, kernel, kernels, mismatching
 from scenarios import OPS, runs
 
-from pytest_kernelqual.model.record import (
-    DeclaredItem,
-    FixedRecord,
-    KernelRecord,
-    TargetLaunch,
-    TargetRecord,
-)
+from pytest_kernelqual.model.record import DeclaredItem, FixedRecord, KernelRecord
+from pytest_kernelqual.model.target_record import TargetLaunch, TargetRecord
 from pytest_kernelqual.report.change import KINDS, WORSE, Diff
 from pytest_kernelqual.report.changes import changes
 from pytest_kernelqual.report.document import build, encode, read, write

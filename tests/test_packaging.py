@@ -19,7 +19,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from pytest_kernelqual.model import record
+from pytest_kernelqual.model import record, target_record
 from pytest_kernelqual.model.outcome import OUTCOMES, Evidence
 from pytest_kernelqual.model.record import Diagnosis
 from pytest_kernelqual.model.spec import _OPTIONS
@@ -134,7 +134,7 @@ def test_declaring_documents_every_option_of_a_spec() -> None:
 
 STRUCTS = [
     value
-    for module in (record, drift, change)
+    for module in (record, target_record, drift, change)
     for value in vars(module).values()
     if isinstance(value, type) and issubclass(value, msgspec.Struct) and value.__module__ == module.__name__
 ]

@@ -27,9 +27,8 @@ from pytest_kernelqual.model.record import (
     Environment,
     FixedRecord,
     KernelRecord,
-    TargetLaunch,
-    TargetRecord,
 )
+from pytest_kernelqual.model.target_record import TargetLaunch, TargetRecord
 from pytest_kernelqual.report import document, html
 from pytest_kernelqual.report.named import Named
 

@@ -11,8 +11,8 @@ from committed_samples import H200
 from pytest_kernelqual.errors import SettingsError
 from pytest_kernelqual.judge.targets import CommittedConfig, target_failures
 from pytest_kernelqual.model.messages import Describe, Described, Progress, Survey, Surveyed
-from pytest_kernelqual.model.record import TargetLaunch, TargetRecord
 from pytest_kernelqual.model.settings import Settings
+from pytest_kernelqual.model.target_record import TargetLaunch, TargetRecord
 from pytest_kernelqual.model.targets import find_target
 from pytest_kernelqual.processes.device import Limits
 from pytest_kernelqual.processes.device_process import DeviceProcess

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,20 @@ from pytest_kernelqual.committed.names import file_name
 from pytest_kernelqual.committed.schema import CommittedDevice, key_text
 from pytest_kernelqual.committed.store import Contents, is_looked_at, leads_back
 from pytest_kernelqual.hooks.benchmark import Benchmarks
-from pytest_kernelqual.hooks.committed_files import CommittedFileCollector, CommittedFileItem, judge_file
+from pytest_kernelqual.hooks.committed_files import (
+    CommittedFileCollector,
+    CommittedFileItem,
+    is_committed_file,
+    judge_file,
+)
 from pytest_kernelqual.hooks.committed_row import KeyTarget, RowSession
 from pytest_kernelqual.hooks.doubt import most_doubtful_first
 from pytest_kernelqual.hooks.item_report import attach
+from pytest_kernelqual.hooks.rows_elsewhere import Checked, RowsElsewhere
 from pytest_kernelqual.hooks.run import Declared, Run, TargetRow
 from pytest_kernelqual.model.case import id_of
-from pytest_kernelqual.model.messages import CaseInfo, SpecInfo
+from pytest_kernelqual.model.messages import CaseInfo
+from pytest_kernelqual.model.record import CommittedRecord
 
 ROW = pytest.StashKey[RowSession]()
 
@@ -43,12 +50,12 @@ class CommittedConfigs:
         self._benchmarks = benchmarks
         self._run = run
         self._contents: Contents | None = None
-        self._specs: dict[str, SpecInfo] = {}
+        self._declared: dict[str, Declared] = {}
         """Specs by name, those with a problem too."""
 
     def has_rows(self, declared: Declared) -> bool:
         """Tell whether there is anything to check about a spec's committed configs."""
-        self._specs[declared.spec.name] = declared.spec
+        self._declared[declared.spec.name] = declared
         return not declared.spec.problem and bool(self._devices(declared.spec.name))
 
     def pytest_generate_tests(self, metafunc: pytest.Metafunc) -> None:
@@ -108,8 +115,32 @@ class CommittedConfigs:
         if not ours or not str(file_path.relative_to(root)).isprintable():
             return None
         collector: CommittedFileCollector = CommittedFileCollector.from_parent(parent, path=file_path)
-        collector.judge = lambda path: judge_file(path, self.contents, self._specs, self._run)
+        collector.judge = self._judged
+        collector.compiled = self._compiled
         return collector
+
+    def _judged(self, path: Path) -> list[CommittedRecord]:
+        specs = {name: declared.spec for name, declared in self._declared.items()}
+        return judge_file(path, self.contents, specs, self._run)
+
+    def _compiled(self, path: Path, nodeid: str) -> Checked:
+        file = self.contents.files.get(path)
+        return self.elsewhere.check(file, nodeid, path.stem) if file is not None else Checked()
+
+    @cached_property
+    def elsewhere(self) -> RowsElsewhere:
+        """Return what compiles rows for devices that this run does not have."""
+        return RowsElsewhere(self._run, self.contents, self._declared)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Begin to compile the rows of all files that have an item, where that disturbs nothing."""
+        paths = [item.path for item in session.items if is_committed_file(item)]
+        if paths and not session.config.option.collectonly and self.elsewhere.beside:
+            self.elsewhere.begin(self.contents.files[path] for path in paths if path in self.contents.files)
+
+    def pytest_sessionfinish(self) -> None:
+        """End what compiles."""
+        self.elsewhere.close()
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -137,7 +168,7 @@ class CommittedConfigs:
         if session is not None and call.when == "call":
             attach(self._run, report, session.kernel_record(), handwritten=False)
         elif isinstance(item, CommittedFileItem) and call.when == "call":
-            attach(self._run, report, item.record, handwritten=False)
+            attach(self._run, report, item.record, handwritten=False, compiled=item.rows)
         return report
 
 

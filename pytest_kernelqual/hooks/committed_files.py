@@ -13,10 +13,12 @@ from pytest_kernelqual.committed.refusal import Refusal
 from pytest_kernelqual.committed.schema import CommittedFile
 from pytest_kernelqual.committed.store import Contents
 from pytest_kernelqual.gating.row import refused, verdict
+from pytest_kernelqual.hooks.rows_elsewhere import Checked
 from pytest_kernelqual.hooks.run import Run
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import SpecInfo
 from pytest_kernelqual.model.record import CommittedRecord, KernelRecord
+from pytest_kernelqual.model.target_record import CompiledRows
 from pytest_kernelqual.report.rows import committed_text
 
 # The report tells of every row.
@@ -27,26 +29,31 @@ class CommittedFileCollector(pytest.File):
     """One file of committed configs."""
 
     judge: Callable[[Path], list[CommittedRecord]]
+    compiled: Callable[[Path, str], Checked]
 
     def collect(self) -> Iterator[pytest.Item]:
         """Yield its only item."""
         item: CommittedFileItem = CommittedFileItem.from_parent(self, name="file")
-        item.judge = self.judge
+        item.judge, item.compiled = self.judge, self.compiled
         yield item
 
 
 class CommittedFileItem(pytest.Item):
-    """Check that a committed file can be read, and that something reaches each of its rows."""
+    """Check that a committed file can be read, that something reaches each of its rows, and that it fits its device."""
 
     judge: Callable[[Path], list[CommittedRecord]]
+    compiled: Callable[[Path, str], Checked]
     record: KernelRecord
+    rows: CompiledRows | None = None
 
     def runtest(self) -> None:
         """Fail with every reason."""
+        checked = self.compiled(self.path, self.nodeid)
+        self.rows = checked.compiled
         file = self.nodeid.partition("::")[0]
         found = [
             structs.replace(one, nodeid=self.nodeid, file=file, line=row_line(self.path, one.key))
-            for one in self.judge(self.path)
+            for one in [*self.judge(self.path), *checked.failed]
         ]
         self.record = KernelRecord(kernel=self.path.parent.name, nodeid=self.nodeid, committed=found)
         if any(not one.passed for one in found):

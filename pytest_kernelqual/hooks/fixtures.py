@@ -159,11 +159,19 @@ class ItemSession:
     def _committed(self) -> list[CommittedConfig]:
         """Return what committed files say of the case's key."""
         plugin: CommittedConfigs = self._item.config.pluginmanager.getplugin("kernelqual-committed")
-        case, kernel = self._target.case, self._target.declared.spec.name
+        case, spec = self._target.case, self._target.declared.spec
         rows = [
-            (one.device, one.row(case.key)) for one in plugin.contents.files.values() if one.kernel == kernel and case
+            (one.device, one.row(case.key))
+            for one in plugin.contents.files.values()
+            if one.kernel == spec.name and case
         ]
-        return [CommittedConfig(device, Config(row.config).id) for device, row in rows if row and row.config]
+        # Files sort the names of a config, and candidates are called as they were declared.
+        names = {Config(info.config): info.id for info in spec.candidates}
+        return [
+            CommittedConfig(device, names.get(Config(row.config), Config(row.config).id))
+            for device, row in rows
+            if row and row.config
+        ]
 
     def _compiling_for(self, target: str, done: int, total: int) -> None:
         self.shown.show(f"{target}: compiled {done}/{total}")

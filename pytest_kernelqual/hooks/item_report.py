@@ -9,6 +9,8 @@ from msgspec import Struct, structs
 from pytest_kernelqual.files import strict_json
 from pytest_kernelqual.hooks.run import Run
 from pytest_kernelqual.model.record import CaseRecord, CommittedRecord, Environment, KernelRecord
+from pytest_kernelqual.model.target_record import CompiledRows
+from pytest_kernelqual.processes.compile_farm import Totals
 
 LOG_SECTION = "kernelqual device log"
 
@@ -21,9 +23,21 @@ class ItemReport(Struct, frozen=True, kw_only=True):
     kernel: KernelRecord
     environment: Environment | None = None
     journal_problem: str = ""
+    compiled: CompiledRows | None = None
+    """Of an item about a committed file."""
+    worker: str = ""
+    farm: Totals | None = None
+    """What that process has compiled so far."""
 
 
-def attach(run: Run, report: pytest.TestReport, kernel: KernelRecord, *, handwritten: bool) -> None:
+def attach(
+    run: Run,
+    report: pytest.TestReport,
+    kernel: KernelRecord,
+    *,
+    handwritten: bool,
+    compiled: CompiledRows | None = None,
+) -> None:
     """Put an item's record on its report as one ASCII string and into the journal; on a failing one the log too."""
     known = run.known_environment
     uuid = known.device.uuid if known is not None else ""
@@ -37,6 +51,9 @@ def attach(run: Run, report: pytest.TestReport, kernel: KernelRecord, *, handwri
         kernel=structs.replace(kernel, cases=cases, committed=rows),
         environment=known,
         journal_problem=run.journal_problem,
+        compiled=compiled,
+        worker=run.worker,
+        farm=run.farm.totals,
     )
     # Extra attributes of reports travel under xdist, where a plain string is the only safe value.
     report.kernelqual = strict_json.dump(sent).decode("ascii")  # type: ignore[attr-defined]

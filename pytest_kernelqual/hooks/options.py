@@ -44,6 +44,7 @@ def read_settings(config: pytest.Config, *, slot: int | None = None) -> Settings
         compile_timeout_s=_value(config, "compile-timeout", _seconds, 120.0),
         compile_workers=_value(config, "compile-workers", _count(0, _MAX_COUNT), _cores(config)),
         targets=_targets(config),
+        target_budget_s=_value(config, "target-budget", _budget_or_none, 10.0),
         compile_memory_gib=_value(config, "compile-memory", _gib, 8.0),
         start_timeout_s=_value(config, "start-timeout", _seconds, 300.0),
         fail_on=_fail_on(config),
@@ -157,6 +158,10 @@ def _switch(text: str) -> bool:
     if text not in ("on", "off"):
         raise ValueError("must be on or off")
     return text == "on"
+
+
+def _budget_or_none(text: str) -> float:
+    return 0.0 if text == "0" else _budget(text)
 
 
 def _budget(text: str) -> float:

@@ -10,14 +10,18 @@ from msgspec import structs
 from pytest_kernelqual.committed.refusal import Refusal
 from pytest_kernelqual.committed.store import UpdateReport
 from pytest_kernelqual.errors import DocumentError
+from pytest_kernelqual.hooks.agreement import agreeing, hidden
 from pytest_kernelqual.hooks.benchmark import Benchmarks
 from pytest_kernelqual.hooks.device_check import look_for_device, usage_errors
-from pytest_kernelqual.hooks.item_report import detach, why
+from pytest_kernelqual.hooks.item_report import ItemReport, detach, why
 from pytest_kernelqual.hooks.junit_log import close_testcases, junit_log
 from pytest_kernelqual.hooks.refreshing import over_budget, uncollected, undropped, untimed, write_proposals
 from pytest_kernelqual.hooks.run import Run, controls_workers
 from pytest_kernelqual.hooks.signals import SIGTERM_TEXT, Signals
 from pytest_kernelqual.model.record import CaseRecord, CommittedRecord, Document, Environment, KernelRecord
+from pytest_kernelqual.model.target_record import CompiledRows
+from pytest_kernelqual.processes.compile_farm import Totals
+from pytest_kernelqual.report.compiled_rows import compiled_rows_summary
 from pytest_kernelqual.report.devices import other_kinds, together
 from pytest_kernelqual.report.document import build, encode, write
 from pytest_kernelqual.report.journal import read_plan, recover, unfinished_case
@@ -47,6 +51,10 @@ class Results:
         self._rows: dict[str, CommittedRecord] = {}
         self._files: list[KernelRecord] = []
         """What is wrong with committed files as a whole."""
+        self._compiled: dict[str, CompiledRows] = {}
+        """Rows on devices that this run does not have, by the item of their file."""
+        self._farms: dict[str, Totals] = {}
+        """By worker."""
         self._refreshed: list[UpdateReport | Refusal] | None = None
         self._environments: list[Environment] = []
         """What workers told with their reports, each once."""
@@ -127,6 +135,7 @@ class Results:
             self._rows.update({row.nodeid: row for row in sent.kernel.committed})
             if sent.kernel.nodeid == report.nodeid and sent.kernel.committed:
                 self._files.append(sent.kernel)
+            self._take_compiled(report.nodeid, sent)
         if report.failed or report.skipped:
             self._failed.setdefault(report.nodeid, why(report))
         if report.skipped:
@@ -139,6 +148,12 @@ class Results:
             self._tell(
                 self._config.hook.pytest_kernelqual_case_finished, nodeid=case.nodeid, case=msgspec.to_builtins(case)
             )
+
+    def _take_compiled(self, nodeid: str, sent: ItemReport) -> None:
+        if sent.compiled is not None:
+            self._compiled[nodeid] = sent.compiled
+        if sent.farm is not None:
+            self._farms[sent.worker] = sent.farm
 
     def _take_crashed(self, report: pytest.TestReport) -> None:
         """Take what the dead worker had journalled of its running item."""
@@ -199,8 +214,9 @@ class Results:
         rows = [row for kernel in self._document.kernels for row in kernel.committed]
         benchmarks: Benchmarks = self._config.pluginmanager.getplugin("kernelqual-benchmark")
         for told in (
-            self._run.farm.totals.told(),
+            Totals.together(self._farms.values()).told(),
             targets_summary(self._document.kernels),
+            compiled_rows_summary(self._document.compiled_rows),
             rows_summary(self._document.kernels),
             refresh_summary(self._refreshed or []),
             benchmarks.told(rows),
@@ -250,11 +266,11 @@ class Results:
         kernels += sorted(self._files, key=lambda kernel: kernel.nodeid)
         if not kernels:
             because.append(NOTHING_SELECTED)
-        kernels, missed = _agreeing(kernels, self._failed)
-        hidden = [] if cut_short else _hidden(kernels, self._failed)
-        if hidden:
-            more = f" (and {len(hidden) - 1} more)" if len(hidden) > 1 else ""
-            self._problems.append(f"the report holds a failure that no item shows: {hidden[0]}{more}")
+        kernels, missed = agreeing(kernels, self._failed)
+        unseen = [] if cut_short else hidden(kernels, self._failed)
+        if unseen:
+            more = f" (and {len(unseen) - 1} more)" if len(unseen) > 1 else ""
+            self._problems.append(f"the report holds a failure that no item shows: {unseen[0]}{more}")
         told = [*([environment] if environment is not None else []), *self._environments]
         environment = self._stamped(together(told))
         self._problems += filter(None, [other_kinds(told)])
@@ -271,7 +287,8 @@ class Results:
         self._problems = list(dict.fromkeys(self._problems))
         reasons = list(dict.fromkeys([*because, *self._problems]))
         document = build(kernels, environment, nodeids, reasons, self._run.plan)
-        self._document = document
+        compiled = [rows for _, rows in sorted(self._compiled.items())]
+        document = self._document = structs.replace(document, compiled_rows=compiled)
         try:
             write(self._run.report, encode(document))
             self._written = str(self._run.report)
@@ -315,56 +332,6 @@ class Results:
                 when=when,
             )
             session.config.hook.pytest_runtest_logreport(report=report)
-
-
-def _agreeing(kernels: list[KernelRecord], failed: dict[str, str]) -> tuple[list[KernelRecord], list[str]]:
-    """Fail the cases whose items failed, and tell what failed that no case or declaration stands for."""
-    left = dict(failed)
-
-    def case(record: CaseRecord) -> CaseRecord:
-        told = left.pop(record.nodeid, None)
-        if told is None or not record.passed:
-            return record
-        return structs.replace(record, passed=False, failures=[f"the item failed: {told}"])
-
-    def row(record: CommittedRecord) -> CommittedRecord:
-        told = failed.get(record.nodeid)
-        left.pop(record.nodeid, None)
-        if told is None or not record.passed:
-            return record
-        return structs.replace(record, passed=False, reasons=[*record.reasons, f"the item failed: {told}"])
-
-    changed = [
-        structs.replace(
-            kernel,
-            cases=[case(record) for record in kernel.cases],
-            committed=[row(record) for record in kernel.committed],
-        )
-        for kernel in kernels
-    ]
-    broken = tuple(kernel.nodeid for kernel in kernels if kernel.problem)
-    return changed, [f"{nodeid} failed: {told}" for nodeid, told in left.items() if not nodeid.startswith(broken)]
-
-
-def _hidden(kernels: list[KernelRecord], failed: dict[str, str]) -> list[str]:
-    """Return what the records call failed and pytest does not."""
-    cases = [
-        f"{case.nodeid}: {case.failures[0] if case.failures else 'failed'}"
-        for kernel in kernels
-        for case in kernel.cases
-        if not case.passed and case.nodeid not in failed
-    ]
-    rows = [
-        f"{row.nodeid}: {row.verdict}: {'; '.join(row.reasons)}"
-        for kernel in kernels
-        for row in kernel.committed
-        if not row.passed and row.nodeid not in failed
-    ]
-    return [*cases, *rows] + [
-        f"{kernel.nodeid}: {kernel.problem}"
-        for kernel in kernels
-        if kernel.problem and not any(nodeid.startswith(kernel.nodeid) for nodeid in failed)
-    ]
 
 
 def _ending(error: BaseException) -> str:

@@ -10,9 +10,10 @@ from msgspec import Struct, field
 from pytest_kernelqual.model.code import CodeRead, ReadCode
 from pytest_kernelqual.model.config import Scalar
 from pytest_kernelqual.model.outcome import Evidence, Outcome, Phase
-from pytest_kernelqual.model.record import Deviation, Environment, TargetLaunch
+from pytest_kernelqual.model.record import Deviation, Environment
 from pytest_kernelqual.model.repro import InputsSaved, LaunchSaved, SaveInputs, SaveLaunch
 from pytest_kernelqual.model.settings import Settings
+from pytest_kernelqual.model.target_record import TargetLaunch
 from pytest_kernelqual.model.values import encodable
 
 
@@ -67,6 +68,10 @@ class Survey(Struct, frozen=True, tag=True, kw_only=True):
     path: str
     cases: list[tuple[str, str]]
     """Names of specs and ids of their cases."""
+    configs: list[list[dict[str, Scalar]]] | None = None
+    """Of each case, what to look at beside the fixed launch; None: all candidates."""
+    quiet: bool = False
+    """Tell no progress: nobody reads it meanwhile."""
 
 
 class OpenTiming(Struct, frozen=True, tag=True, kw_only=True):

@@ -8,7 +8,8 @@ from typing import Any, Literal
 from msgspec import Struct, field
 
 from pytest_kernelqual.model.config import Scalar
-from pytest_kernelqual.model.outcome import Evidence, Outcome, Phase, TargetOutcome
+from pytest_kernelqual.model.outcome import Evidence, Outcome, Phase
+from pytest_kernelqual.model.target_record import CompiledRows, TargetRecord
 
 DOCUMENT_SCHEMA = "kernelqual/qualified-configurations/1"
 
@@ -234,26 +235,6 @@ class InputSetRecord(Struct, frozen=True, kw_only=True):
     """Why nothing was tried on it; empty where something was."""
 
 
-class TargetLaunch(Struct, frozen=True, kw_only=True):
-    """What a launch would meet on a compile target."""
-
-    id: str
-    """Of the candidate; `fixed` is the fixed launch."""
-    outcome: TargetOutcome
-    reason: str = ""
-    resources: dict[str, int] = field(default_factory=dict)
-    """What the compiled code takes, the largest figure of each kind: `shared_bytes`, `registers`, ..."""
-
-
-class TargetRecord(Struct, frozen=True, kw_only=True):
-    """A case on a compile target: nothing was launched."""
-
-    target: str
-    shared_limit_bytes: int
-    launches: list[TargetLaunch] = field(default_factory=list)
-    """The fixed launch, then every candidate."""
-
-
 class CaseRecord(Struct, frozen=True, kw_only=True):
     """Everything that one case produced."""
 
@@ -375,6 +356,8 @@ class Document(Struct, frozen=True, kw_only=True):
     """None where no device process ever answered."""
     controls: Controls
     kernels: list[KernelRecord]
+    compiled_rows: list[CompiledRows] = field(default_factory=list)
+    """What rows of committed files would meet on devices that the run does not have, one entry per file."""
     items: list[DeclaredItem] = field(default_factory=list)
     """What the universe is made of, in declared order; empty in reports of before there were shards."""
     narrowed: dict[str, str] = field(default_factory=dict)

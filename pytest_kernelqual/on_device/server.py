@@ -75,10 +75,12 @@ class Server:
         self._comparison: Comparison | None = None
         self._ruler: Ruler | None = None
         self._told: tuple[Phase, int] | None = None
+        self._quiet = False
 
     def answer(self, request: Request) -> Reply:
         """Answer one request; an error of ours is `Refused`."""
         self._told = None
+        self._quiet = isinstance(request, Survey) and request.quiet
         try:
             return self._answer(request)
         except KernelqualError as error:
@@ -118,16 +120,19 @@ class Server:
             memory_gib=self._settings.compile_memory_gib,
             target=self.device.target,
         )
-        for name, case in request.cases:
+        for number, (name, case) in enumerate(request.cases):
             spec = self._loader.find(request.path, name)
+            candidates = self._loader.candidates(spec)
+            if request.configs is not None:
+                candidates = tuple(map(Config, request.configs[number]))
             self._stream = f"{self._settings.seed}/0/{name}/{case}"
             limit_s = spec.compile_timeout_s or self._settings.compile_timeout_s
             # Other layouts are other code.
             probes = [Exposure.of(probe, spec.probes) for probe in CHEAP_LAYOUT_PROBES if probe in spec.probes]
             space = self._loader.space(spec)
             for exposure in (PLAIN, *probes):
-                survey.look(self._case(spec, case, exposure), self._loader.candidates(spec), limit_s, space=space)
-        return survey.compile(lambda done, of: self._send(Progress(phase="compile", compiled=(done, of))))
+                survey.look(self._case(spec, case, exposure), candidates, limit_s, space=space)
+        return survey.compile(lambda done, of: self._tell(Progress(phase="compile", compiled=(done, of))))
 
     def _written_down(self, request: ReadCode | SaveInputs | SaveLaunch) -> Reply:
         """Answer what commands ask of one candidate."""
@@ -242,4 +247,8 @@ class Server:
         """Tell the owner, unless that is what it was told last."""
         if (phase, launches) != self._told:
             self._told = phase, launches
-            self._send(Progress(phase=phase, launches=launches))
+            self._tell(Progress(phase=phase, launches=launches))
+
+    def _tell(self, progress: Progress) -> None:
+        if not self._quiet:
+            self._send(progress)

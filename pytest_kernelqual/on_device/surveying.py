@@ -9,7 +9,7 @@ from pytest_kernelqual.launch.resources import known_resources
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import CompiledFor, CompileFailure, Surveyed
 from pytest_kernelqual.model.outcome import Outcome, TargetOutcome
-from pytest_kernelqual.model.record import TargetLaunch
+from pytest_kernelqual.model.target_record import TargetLaunch
 from pytest_kernelqual.model.targets import find_target
 from pytest_kernelqual.on_device.compile_worker import Ending, Job, fitted
 from pytest_kernelqual.on_device.compiling import OnCompiled, compile_all
@@ -121,7 +121,7 @@ class CompileSurvey:
         own = []
         for launch in run.launches:
             self._need(launch.specialisation, limit_s)
-            if launch.jit.fn is kernel:
+            if kernel is None or launch.jit.fn is kernel:  # without a kernel, the config is one of all that is launched
                 own.append(launch.specialisation.key)
         self._add(case, config, own, TargetLaunch(id=_id(config), outcome=outcome, reason=reason))
         self._launches += len(run.launches)

@@ -1,15 +1,15 @@
 """Compile what cases will launch before they are launched, and keep what does not compile."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct, structs
 
-from pytest_kernelqual.errors import DeviceProcessError, KernelqualError
+from pytest_kernelqual.errors import DeviceProcessError, KernelqualError, SettingsError
 from pytest_kernelqual.model.messages import CompileFailure, Progress, Survey, Surveyed
-from pytest_kernelqual.model.record import TargetLaunch
 from pytest_kernelqual.model.settings import Settings
+from pytest_kernelqual.model.target_record import TargetLaunch
 from pytest_kernelqual.processes.device import Device, Limits
 
 # The device process tells several times a second how far it is; each compilation has its own limit there.
@@ -34,6 +34,16 @@ class Totals(Struct):
     not_surveyed: int = 0
     took_s: float = 0.0
 
+    @classmethod
+    def together(cls, found: Iterable["Totals"]) -> "Totals":
+        """Return the totals of processes that worked side by side: the longest time, and the sum of all else."""
+        made = cls()
+        for one in found:
+            for name in ("launches", "cached", "compiled", "failed", "not_surveyed"):
+                setattr(made, name, getattr(made, name) + getattr(one, name))
+            made.took_s = max(made.took_s, one.took_s)
+        return made
+
     def told(self) -> str:
         """Return a line about it; empty where there was nothing to do."""
         if not (self.launches or self.not_surveyed):
@@ -54,6 +64,10 @@ class CompileFarm:
         self._seen: set[CaseName] = set()
         self._failures: dict[tuple[CaseName, str | None], CompileFailure] = {}
         self._launched: dict[CaseName, list[TargetLaunch]] = {}
+        self.refused: dict[str, str] = {}
+        """By file, why none of its cases could be surveyed."""
+        self._hopeless = ""
+        """Why no process starts."""
         self.totals = Totals()
 
     def prepare(self, cases: Sequence[CaseName], on_progress: Callable[[int, int], None]) -> None:
@@ -66,6 +80,9 @@ class CompileFarm:
         new = [case for case in dict.fromkeys(cases) if case not in self._seen]
         self._seen.update(new)
         if not new or not self._settings.compile_workers:
+            return
+        if self._hopeless:
+            self.refused[new[0].path] = self._hopeless
             return
         limits = Limits(
             inputs_s=self._settings.start_timeout_s, compile_s=_SILENCE_S, run_s=self._settings.run_timeout_s
@@ -81,10 +98,13 @@ class CompileFarm:
                 return
             request = Survey(path=new[0].path, cases=[(case.spec, case.case) for case in new])
             reply = self._device.ask(request, limits, progress)
-        except DeviceProcessError:  # the next request finds a new process, and launches compile for themselves
+        except DeviceProcessError as death:  # the next request finds a new process, and launches compile for themselves
             self.totals.not_surveyed += len(new)
+            self.refused[new[0].path] = death.cause
             return
-        except KernelqualError:  # whoever asks next is told why
+        except KernelqualError as error:  # whoever launches is told too
+            self.refused[new[0].path] = str(error)
+            self._hopeless = str(error) if isinstance(error, SettingsError) else ""
             return
         if isinstance(reply, Surveyed):
             self._take(new[0].path, reply)

@@ -6,9 +6,10 @@ from contextlib import suppress
 from msgspec import structs
 
 from pytest_kernelqual.errors import KernelqualError
+from pytest_kernelqual.judge.targets import FIXED
 from pytest_kernelqual.model.messages import Describe, Described
-from pytest_kernelqual.model.record import TargetLaunch, TargetRecord
 from pytest_kernelqual.model.settings import Settings
+from pytest_kernelqual.model.target_record import TargetLaunch, TargetRecord
 from pytest_kernelqual.model.targets import find_target
 from pytest_kernelqual.processes.compile_farm import CaseName, CompileFarm
 from pytest_kernelqual.processes.device import Limits
@@ -54,7 +55,7 @@ class CompileTargets:
         for name, farm in self._farms.items():
             target = find_target(name)
             farm.prepare([case, *later], lambda done, of, name=name: on_progress(name, done, of))  # type: ignore[misc]
-            launches = farm.launched(case) or [self._unknown(name)]
+            launches = farm.launched(case) or [unknown(farm.refused.get(case.path, ""))]
             found.append(TargetRecord(target=target.name, shared_limit_bytes=target.shared_bytes, launches=launches))
         return found
 
@@ -63,10 +64,9 @@ class CompileTargets:
         for device in self._devices.values():
             device.close()
 
-    def _unknown(self, name: str) -> TargetLaunch:
-        """Say why nothing is known of a case: its process does not start, or it ended."""
-        try:
-            self._devices[name].hello()
-        except KernelqualError as error:
-            return TargetLaunch(id="fixed", outcome="unknown", reason=str(error))
-        return TargetLaunch(id="fixed", outcome="unknown", reason="the process that compiles for it ended")
+
+def unknown(reason: str) -> TargetLaunch:
+    """Return what is told of a case of which nothing is known: its process does not start, or cannot import it."""
+    lines = reason.strip().splitlines() or ["the process that compiles for it ended"]
+    told = f"{lines[0]} {lines[-1].strip()}" if lines[0].endswith("(most recent call last):") else lines[0]
+    return TargetLaunch(id=FIXED, outcome="unknown", reason=told)

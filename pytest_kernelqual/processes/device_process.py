@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 
 from msgspec import structs
 
@@ -32,6 +33,7 @@ from pytest_kernelqual.processes.device import STARTING, Limits, OnProgress
 _LOG_BYTES = 16_384
 _CLOSE_S = 10.0
 _READ_BYTES = 1 << 20
+_NO_LIMITS = Limits(0, 0, 0)
 
 # The child must find the same modules as this process, the tool's own among them, before it imports anything.
 _BOOTSTRAP = (
@@ -112,6 +114,38 @@ class DeviceProcess:
             self.kill()
         return reply
 
+    def post(self, requests: Sequence[Request]) -> None:
+        """Send requests without waiting, and start before if need be; `collect` returns the replies in this order.
+
+        Nothing else may be asked until all are collected.
+        """
+        self.begin()
+        try:
+            self._send(b"".join(map(encode, requests)))
+        except _NoAnswer as silence:
+            raise self._end(silence, STARTING, 0, _NO_LIMITS) from None
+
+    def collect(self, limit_s: float) -> Reply | None:
+        """Return the next reply to what `post` sent; None where it is not there within the limit.
+
+        Raises:
+            DeviceProcessError, SettingsError, KernelqualError: As for `ask`.
+        """
+        deadline = time.monotonic() + limit_s
+        try:
+            if self._hello is None:
+                self._hello = self._greeted(deadline)
+            reply = decode_reply(self._read_line(deadline))
+        except _NoAnswer as silence:
+            if silence.timed_out:
+                return None
+            raise self._end(silence, "compile", 0, _NO_LIMITS) from None
+        if isinstance(reply, Refused):
+            raise KernelqualError(reply.message)
+        if getattr(reply, "fatal", False):
+            self.kill()
+        return reply
+
     def log(self) -> str:
         """Return what the process wrote to stdout and stderr since the last call, at most its last 16 KiB."""
         # Read past the file's offset, which the writing process shares.
@@ -176,12 +210,15 @@ class DeviceProcess:
         """Wait for the first words of the process."""
         limits = Limits(self._settings.start_timeout_s, 0, 0)
         try:
-            reply = decode_reply(self._read_line(time.monotonic() + limits.inputs_s))
+            return self._greeted(time.monotonic() + limits.inputs_s)
         except _NoAnswer as silence:
             raise self._end(silence, STARTING, 0, limits) from None
         except BaseException:
             self.kill()
             raise
+
+    def _greeted(self, deadline: float) -> Hello:
+        reply = decode_reply(self._read_line(deadline))
         if isinstance(reply, Refused):
             self.close()
             raise SettingsError(reply.message)

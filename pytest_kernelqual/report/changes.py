@@ -15,8 +15,8 @@ from pytest_kernelqual.model.record import (
     Document,
     FixedRecord,
     KernelRecord,
-    TargetLaunch,
 )
+from pytest_kernelqual.model.target_record import TargetLaunch
 from pytest_kernelqual.report.change import KINDS, WORSE, Change, ChangeKind, Diff
 from pytest_kernelqual.report.entries import explanation
 from pytest_kernelqual.report.named import Named

@@ -14,8 +14,8 @@ from pytest_kernelqual.model.record import (
     Environment,
     FixedRecord,
     InputSetRecord,
-    TargetLaunch,
 )
+from pytest_kernelqual.model.target_record import TargetLaunch
 from pytest_kernelqual.model.targets import Target, find_target
 from pytest_kernelqual.report.choosing import Chosen, elsewhere
 from pytest_kernelqual.report.code_differences import CodeDifference

@@ -66,7 +66,9 @@ def merge(shards: Iterable[Shard], declared: Collection[str] | None = None) -> D
         reasons += _unreached(ordered)
     nodeids = [item.nodeid for item in items]
     plan = Plan(kernels=[], nodeids=nodeids, items=items, narrowed=narrowed)
-    return build(kernels, _environment(ordered), nodeids, list(dict.fromkeys(reasons)), plan)
+    merged = build(kernels, _environment(ordered), nodeids, list(dict.fromkeys(reasons)), plan)
+    compiled = sorted((rows for shard in ordered for rows in shard.document.compiled_rows), key=lambda one: one.nodeid)
+    return structs.replace(merged, compiled_rows=compiled)
 
 
 def order(shard: Shard) -> tuple[Any, ...]:

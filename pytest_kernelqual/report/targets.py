@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from tabulate import tabulate
 
 from pytest_kernelqual.model.outcome import TargetOutcome
-from pytest_kernelqual.model.record import KernelRecord, TargetLaunch, TargetRecord
+from pytest_kernelqual.model.record import KernelRecord
+from pytest_kernelqual.model.target_record import TargetLaunch, TargetRecord
 from pytest_kernelqual.report.phrases import and_more, clean
 
 _LONGEST = 300
