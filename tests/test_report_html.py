@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import browser
 import pytest
@@ -21,7 +21,9 @@ from hypothesis import given
 from playwright.sync_api import Browser, expect
 from report_samples import ENVIRONMENT, candidate, case, kernel, mismatching
 
+from pytest_kernelqual.model.outcome import EVIDENCE, OUTCOMES
 from pytest_kernelqual.model.record import (
+    CommittedVerdict,
     Deviation,
     DeviceDescriptor,
     Environment,
@@ -236,13 +238,33 @@ def test_theme_follows_the_system_until_it_is_chosen(made: Made) -> None:
 @pytest.mark.parametrize("width", [1400, 390])
 def test_views_are_accessible_and_fit_a_phone(made: Made, width: int, theme: str) -> None:
     """Axe finds nothing, contrast included, and nothing but tables in their frames is wider than the window."""
-    opened = made.opened(width=width, color_scheme=theme)
-    opened.page.evaluate(AXE_FILE_PATH.read_text())
-    for view in ("Failures", "Matrix", "Speed", "Devices"):
-        opened.page.get_by_role("tab", name=view).click()
-        found = opened.page.evaluate("axe.run()")["violations"]
+    every = [
+        *(candidate(f"outcome={name}", name) for name in OUTCOMES),
+        *(candidate(f"evidence={name}", evidence=name) for name in EVIDENCE),
+    ]
+    verdicts = [row(key={"cols": number}, verdict=name) for number, name in enumerate(get_args(CommittedVerdict))]
+    more = kernel(case(*every), name="every", committed=verdicts)
+    opened = made.opened(([*KERNELS, more], NVIDIA), width=width, color_scheme=theme)
+    page = opened.page
+    page.evaluate(AXE_FILE_PATH.read_text())
+
+    def look() -> None:
+        found = page.evaluate("axe.run()")["violations"]
         assert [(each["id"], each["nodes"][0]["html"], each["nodes"][0]["failureSummary"]) for each in found] == []
         assert opened.overflow <= 0
+
+    for view in ("Failures", "Matrix", "Speed", "Devices"):
+        page.get_by_role("tab", name=view).click()
+        look()
+    page.get_by_role("button", name="num_warps=4").first.click()
+    look()
+    page.keyboard.press("Escape")
+    page.get_by_role("tab", name="Matrix").click()
+    page.get_by_role("button", name="rms_norm_fwd").click()
+    page.get_by_role("button", name="every").click()
+    look()
+    page.get_by_role("button", name="num_warps=16").click()
+    look()
 
 
 def test_keyboard_reaches_everything(made: Made) -> None:

@@ -71,7 +71,7 @@ function fillChips(chips, report, filters) {
 }
 
 function matrixRow({ kernel, shown }, columns, first) {
-  const told = [counted(kernel.cases.length, "case"), kernel.screen !== null && "a search", kernel.fails && `${counted(kernel.fails, "candidate")} fail`, kernel.problem && "did not run"].filter(Boolean).join(" · ");
+  const told = [counted(kernel.cases.length, "case"), kernel.screen !== null && "a search", kernel.fails && counted(kernel.fails, "failing candidate"), kernel.problem && "did not run"].filter(Boolean).join(" · ");
   const opener = make("button", { type: "button", class: "opener", "aria-expanded": "false", tabindex: first ? 0 : -1 }, make("span", { class: "name" }, kernel.kernel));
   const cells = kernel.worst.map((record, place) => {
     const [glyph, kind, label] = MARKS[stateOf(record)];

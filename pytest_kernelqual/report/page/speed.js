@@ -54,7 +54,7 @@ function speedRow(row, scale) {
     make("th", { scope: "row" }, make("button", { type: "button", class: "link", onclick: () => rowDetail(row) }, make("span", { class: "name" }, row.kernel)), make("span", { class: "muted small" }, row.key)),
     make("td", {}, verdictBadge(row)),
     make("td", { class: "number" }, speedText(row), make("span", { class: "muted small" }, rangeText(row))),
-    make("td", { class: "bar" }, row.interval && row.speed_up !== null ? intervalBar(row, scale) : make("span", { class: "muted" }, row.reasons.at(-1) ?? "not timed")),
+    make("td", { class: "bar" }, row.interval && row.speed_up !== null ? intervalBar(row, scale) : make("span", { class: "muted" }, row.reasons.at(-1) ?? (row.config === "fixed launch" ? "is the fixed launch" : "not timed"))),
     make("td", { class: "wide" }, row.device), make("td", { class: "wide" }, make("code", {}, row.config)), make("td", { class: "wide" }, row.evidence ? words(row.evidence) : "–"));
 }
 
