@@ -18,6 +18,12 @@ def scaled(x, y, n, BLOCK: tl.constexpr, SCALE: tl.constexpr = 1):  # noqa: ANN0
 
 
 @triton.jit
+def times_warps(x, y, n, BLOCK: tl.constexpr, num_warps: tl.constexpr):  # noqa: ANN001, ANN201, D103, N803
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * num_warps, mask=at < n)
+
+
+@triton.jit
 def negated(x, y, n, BLOCK: tl.constexpr):  # noqa: ANN001, ANN201, D103, N803
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     tl.store(y + at, -tl.load(x + at, mask=at < n), mask=at < n)

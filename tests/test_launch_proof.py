@@ -45,6 +45,24 @@ class TestConfigAsArgument:
             log.prove()
 
 
+class TestParameterOfAnOptionsName:
+    """A kernel may take `num_warps` as a parameter too, as some of liger-kernel do."""
+
+    def test_by_keyword(self, kernels: Any, x: torch.Tensor) -> None:
+        """It is the parameter and the launch option, on which no grid depends."""
+        with observed(kernels.times_warps, Config(num_warps=8)) as log:
+            kernels.by_tuple(kernels.times_warps, x, 64, num_warps=4)
+        log.prove()
+        assert log.launches[0].config["num_warps"] == 8
+
+    def test_by_position(self, compiled: Any, x: torch.Tensor) -> None:
+        """It is the parameter alone, so that the launch does not have the warps that it was to have."""
+        with observed(compiled.times_warps, Config(num_warps=16)) as log:
+            compiled.times_warps[(4,)](x, torch.empty_like(x), N, 64, 4)
+        with pytest.raises(UnprovedLaunchError, match="carried num_warps=4 instead of num_warps=16"):
+            log.prove()
+
+
 class TestLaunchedOtherwise:
     """Launches past the kernel object are seen."""
 

@@ -14,7 +14,7 @@ from triton.runtime.jit import JITFunction
 
 from pytest_kernelqual.errors import UnsupportedConfigError
 from pytest_kernelqual.launch import tuning
-from pytest_kernelqual.launch.kernels import interpreted, jit_function, launch_options, levels, signature
+from pytest_kernelqual.launch.kernels import TUNED_OPTIONS, interpreted, jit_function, launch_options, levels, signature
 from pytest_kernelqual.launch.patching import defining, pass_through, patch
 from pytest_kernelqual.launch.proof import (
     Launch,
@@ -237,7 +237,8 @@ class _Observation:
         """Return the grid of the forced launch."""
         if callable(grid):
             return grid
-        independent = {*self.grid_independent, *frame.tuned}
+        # A parameter may have the name of a launch option, and then is given to both.
+        independent = {*self.grid_independent, *frame.tuned, *TUNED_OPTIONS}
         changed = [
             name
             for name, value in self.forced.items()

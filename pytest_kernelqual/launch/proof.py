@@ -100,10 +100,11 @@ def compiled_launch(compiled: Any, jit: Any, found: Signature, grid: Any, expect
     config = {name: constants[name] for name in found.constexprs if name in constants and is_scalar(constants[name])}
     options = {**dict.fromkeys(TUNED_OPTIONS), **expected}
     for name in options:
-        if name not in found.parameters and hasattr(metadata, name) and name in launch_options():
+        # Also where a parameter has the name: given by position, it is no launch option.
+        if hasattr(metadata, name) and name in launch_options():
             config[name] = getattr(metadata, name)
     declared = _NUM_WARPS.search(str(compiled.asm.get("ttgir", "")))
-    if declared and "num_warps" not in found.parameters:
+    if declared:
         config["num_warps"] = int(declared.group(1))
     resources = {
         "shared_bytes": getattr(metadata, "shared", None),
