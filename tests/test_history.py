@@ -11,7 +11,7 @@ import pytest
 from axe_playwright_python.base import AXE_FILE_PATH
 from html_samples import gate, row
 from msgspec import structs
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, expect
 from report_samples import ENVIRONMENT, candidate, case, kernel
 
 from pytest_kernelqual.report import document
@@ -145,7 +145,8 @@ def test_page_draws_each_kernel(reports: Path, chromium: Browser) -> None:
     assert "other.json" in page.inner_text("header")
     page.get_by_label("Device", exact=True).select_option("nvidia_h200")
     opened.status("1 kernel, 1 committed config shown")
-    assert page.get_by_role("img", name="Speed-ups of 1 committed config from 2026-01-01 12:00").is_visible()
+    plot = page.get_by_role("img", name="Speed-ups of 1 committed config from 2026-01-01 12:00")
+    expect(plot.locator("canvas")).to_be_visible()
     told = page.get_by_role("table", name="Committed configs of rms_norm_fwd").inner_text()
     assert "-20.0 %" in told
     assert "re-tuned 1 time" in told
