@@ -80,7 +80,7 @@ def choose(settings: Settings, default: str = "") -> Hello:
     show = ""
     if devices and settings.visible_device is None:
         mine = devices[(int(index) if index else settings.slot or 0) % len(devices)]
-        if os.environ.get("STUB_LATE"):
+        if os.environ.get("STUB_LATE") and (index or settings.slot is not None):
             show = mine
         else:
             os.environ["CUDA_VISIBLE_DEVICES"] = mine

@@ -74,6 +74,7 @@ class TimingServer(StubServer):
 
     _fake: FakeDevice | None = None
     _refusing = False
+    _spec = ""
 
     def answer(self, request: Request) -> Reply:
         """Answer one request."""
@@ -97,6 +98,7 @@ class TimingServer(StubServer):
                 declared = dict(zip(*stub_device._specs(request.path), strict=True))[request.spec]
                 self._fake = FakeDevice(_machine(declared))
                 self._refusing = declared.get("dies") == "raising"
+                self._spec = request.spec
                 if request.for_timing and declared.get("dies") == "timing":
                     os.abort()
                 fixed = declared.get("fixed", {}).get(request.case, "qualified")
@@ -106,6 +108,9 @@ class TimingServer(StubServer):
                 return structs.replace(opened, output=digest(request.case), inputs=[made], outcome=fixed)
             case OpenTiming() | Sample():
                 assert self._fake is not None
+                if "STUB_TIMED" in os.environ:
+                    with Path(os.environ["STUB_TIMED"]).open("a") as file:
+                        file.write(f"{self._spec} {os.environ['CUDA_VISIBLE_DEVICES']} {os.getpid()}\n")
                 if self._refusing:
                     raise RuntimeError("CUDA error: an illegal memory access was encountered")
                 return self._fake.ask(request, Limits(1, 1, 1))

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from acceptance import HERE
+from acceptance import HERE, JOURNAL, Ended, assert_agree, conftest, finish, run, spec, start, stub, suite, wait_until
 from committed_runs import MODEL, alone, chosen, commit, declared
 from stub_timing import digest
+
+from pytest_kernelqual.processes.locks import DeviceLock
 
 BENCHMARK = HERE.parent / "benchmarks" / "several_devices.py"
 XDIST = ("-p", "xdist.plugin")
@@ -23,8 +25,8 @@ def kernels(folder: Path, specs: dict[str, dict[str, Any]]) -> Path:
     (folder / "kernels" / "qual_stub.py").write_text(repr(specs))
     (folder / "pytest.ini").write_text("[pytest]\n")
     (folder / "committed_configs").mkdir()
-    for name, spec in specs.items():
-        commit(folder, name, *(chosen(case) for case in spec["cases"]))
+    for name, one in specs.items():
+        commit(folder, name, *(chosen(case) for case in one["cases"]))
     return folder
 
 
@@ -64,14 +66,14 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     command += [f"--pytest={argument}" for argument in (*MODEL, *XDIST, "--kernelqual-run-timeout=2")]
     told = {**os.environ, **alone(project), "STUB_DEVICES": "GPU-0 GPU-1", "PYTHONPATH": str(HERE)}
 
-    def run(*arguments: str) -> int:
+    def benchmark(*arguments: str) -> int:
         return subprocess.run([*command, *arguments], env=told, stdout=subprocess.DEVNULL, check=False).returncode
 
     def again() -> str:
-        assert run("--only-report") == 1
+        assert benchmark("--only-report") == 1
         return report.read_text()
 
-    return Shown(run(), report.read_text(), again, work)
+    return Shown(benchmark(), report.read_text(), again, work)
 
 
 def test_benchmark_finds_the_same_answers(shown: Shown) -> None:
@@ -109,3 +111,171 @@ def test_benchmark_names_what_differs(shown: Shown, run: str, old: str, new: str
     finally:
         path.write_text(before)
     assert any(line.startswith(f"* `{run}`") and problem in line for line in found), found
+
+
+def devices_seen(ended: Ended) -> dict[str, set[str]]:
+    """Return the devices on which the cases of each spec ran."""
+    return {kernel.kernel: {case.device_uuid for case in kernel.cases} for kernel in ended.document.kernels}
+
+
+def meeting(*names: str) -> dict[str, dict[str, Any]]:
+    """Declare specs that all wait until all of them run, so that each takes a worker."""
+    touched = {name: " ".join([f"touch:{name}", *(f"meet:{other}" for other in names)]) for name in names}
+    return {name: spec("a", meet=f"{steps} qualified") for name, steps in touched.items()}
+
+
+TWO_DEVICES = {"STUB_DEVICES": "GPU-7 GPU-9"}
+# By itself a worker that is done takes the rows of another.
+EACH_ITS_SPEC = ("-n", "2", "--dist", "loadscope")
+
+
+@pytest.mark.parametrize("late", [{}, {"STUB_LATE": "1"}], ids=["hidden", "shown_from_outside"])
+def test_devices_are_spread_over_workers(tmp_path: Path, late: dict[str, str]) -> None:
+    """Each worker has one device, also where it takes a second start to hide the other; the report tells which."""
+    ended = stub(suite(tmp_path, meeting("x", "y")), *XDIST, "-n", "2", **TWO_DEVICES, **late)
+    assert_agree(ended)
+    assert sorted(map(sorted, devices_seen(ended).values())) == [["GPU-7"], ["GPU-9"]]
+    assert "kernelqual: 2 workers on 2 devices\n" in ended.text
+    environment = ended.document.environment
+    assert environment is not None
+    assert (environment.devices, environment.device.uuid) == (["GPU-7", "GPU-9"], "")
+
+
+def test_more_workers_than_devices_share_them_fairly(tmp_path: Path) -> None:
+    """Two of four workers on each of two devices."""
+    ended = stub(suite(tmp_path, meeting(*"wxyz")), *XDIST, "-n", "4", **TWO_DEVICES)
+    assert_agree(ended)
+    assert sorted(*zip(*map(sorted, devices_seen(ended).values()), strict=True)) == ["GPU-7"] * 2 + ["GPU-9"] * 2
+    assert "kernelqual: 4 workers on 2 devices\n" in ended.text
+
+
+def test_idle_devices_are_told(tmp_path: Path) -> None:
+    """With the number of workers that uses all."""
+    ended = stub(suite(tmp_path, {"x": spec("a", "b")}), *XDIST, "-n", "1", STUB_DEVICES="GPU-7 GPU-8 GPU-9")
+    assert_agree(ended)
+    assert "kernelqual: 1 worker on 1 device, 2 of 3 idle: -n 3 uses all\n" in ended.text
+    assert devices_seen(ended) == {"x": {"GPU-7"}}
+
+
+def test_device_asked_for_by_index_is_shared(tmp_path: Path) -> None:
+    """`cuda:1` means the second device for every worker, not one of all."""
+    ended = stub(suite(tmp_path, meeting("x", "y")), *XDIST, "-n", "2", "--kernelqual-device=cuda:1", **TWO_DEVICES)
+    assert devices_seen(ended) == {"x": {"GPU-9"}, "y": {"GPU-9"}}
+    assert "kernelqual: 2 workers on 1 device\n" in ended.text
+
+
+@pytest.mark.parametrize("arguments", [(), (*XDIST, "-n", "2")])
+def test_a_device_that_disappears_is_not_replaced(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """What its worker had left does not run, least of all on the device that moved up into its place."""
+    devices = tmp_path / "devices"
+    devices.write_text("GPU-7 GPU-9")
+    dying = {"first": "qualified", "deadly": "abort", "later": "qualified"}
+    folder = suite(tmp_path / "project", {"fine": spec("a"), "lost": spec("a", **dying)})
+    conftest(
+        folder,
+        f"""
+        def pytest_runtest_setup(item):
+            if "lost" in item.nodeid:
+                mine = getattr(item.config, "workerinput", {{"kernelqual_slot": 0}})["kernelqual_slot"]
+                open({str(devices)!r}, "w").write(["GPU-9", "GPU-7"][mine])
+        """,
+    )
+    ended = stub(folder, *arguments, STUB_DEVICES=str(devices))
+    assert_agree(ended)
+    lost = ended.cases["qual_stub.py::lost::test_candidates[a]"]
+    # The first was compared on one input set of several.
+    assert [one.outcome for one in lost.candidates] == ["not_run", "fault", "not_run"]
+    assert all("is gone" in lost.candidates[number].reason for number in (0, 2))
+    assert not lost.passed
+
+
+def test_devices_of_different_kinds_fail_the_run(tmp_path: Path) -> None:
+    """One report cannot stand for both."""
+    named = {**TWO_DEVICES, "STUB_NAME_GPU-9": "another GPU"}
+    ended = stub(suite(tmp_path, meeting("x", "y")), *XDIST, "-n", "2", **named)
+    assert ended.code == 1
+    assert "workers use devices of different kinds" in ended.because
+    assert "another GPU (GPU-9)" in ended.because
+
+
+def test_suspects_are_confirmed_on_their_own_device(tmp_path: Path) -> None:
+    """A committed config that is slower than the fixed launch: three processes, all on the device that found it."""
+    times = {"fixed": 10.0, "x": 12.0, "y": 13.0}
+    specs = {name: declared("a", times=times, meet=f"touch:{name} meet:{other}") for name, other in ("vw", "wv")}
+    for declaration in specs.values():
+        declaration["candidates"] = {"x": f"{declaration.pop('meet')} qualified", "y": "qualified"}
+    folder = kernels(tmp_path / "project", specs)
+    timed = tmp_path / "timed"
+    environment = {**alone(folder), **TWO_DEVICES, "STUB_TIMED": str(timed)}
+    ended = run(folder, *MODEL, *XDIST, *EACH_ITS_SPEC, **environment)
+    rows = {kernel.kernel: kernel.committed[0] for kernel in ended.document.kernels if kernel.kernel in specs}
+    assert {row.verdict for row in rows.values()} == {"slower_than_fixed"}
+    assert {row.device_uuid for row in rows.values()} == {"GPU-7", "GPU-9"}
+    for name, row in rows.items():
+        places = {tuple(line.split()[1:]) for line in timed.read_text().splitlines() if line.startswith(f"{name} ")}
+        assert {device for device, _ in places} == {row.device_uuid}
+        assert len(places) == 3
+
+
+def test_timing_waits_for_its_own_device_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another run has one of two devices, rows are timed on the other, and those of the one come afterwards."""
+    specs = {name: declared("a") for name in ("v", "w")}
+    for name, other in (("v", "w"), ("w", "v")):
+        specs[name]["candidates"] = {"x": f"touch:{name} meet:{other} qualified", "y": "qualified"}
+    folder = kernels(tmp_path / "project", specs)
+    timed = tmp_path / "timed"
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    held = DeviceLock("GPU-7")
+
+    def lines(device: str) -> list[str]:
+        told = timed.read_text().splitlines() if timed.exists() else []
+        return [line for line in told if device in line]
+
+    environment = {**alone(folder), **TWO_DEVICES, "STUB_TIMED": str(timed)}
+    # What only compares shares the device, and would wait too.
+    with held.shared():
+        running = start(folder, *MODEL, *XDIST, *EACH_ITS_SPEC, **environment)
+        wait_until(lambda: len(lines("GPU-9")) > 2, "nothing was timed on the free device")
+        wait_until(lambda: len(lines("GPU-7")) == 1, "nothing was opened for timing on the other device")
+        assert running.poll() is None
+        assert len(lines("GPU-7")) == 1  # opened, and not sampled
+    ended = finish(running, folder)
+    assert ended.code == 0
+    assert len(lines("GPU-7")) > 2
+
+
+def test_rows_take_over_what_another_worker_found(tmp_path: Path) -> None:
+    """All rows on one worker and all cases on the other: no candidate is tried again."""
+    specs = {name: declared("a", "b") for name in ("v", "w")}
+    for one in specs.values():
+        one["candidates"] = {"x": f"touch:{tmp_path}/tried qualified", "y": "qualified"}
+    folder = kernels(tmp_path / "project", specs)
+    conftest(
+        folder,
+        f"""
+        import pathlib, time
+        from xdist.scheduler import LoadScopeScheduling
+
+        journals = pathlib.Path({str(folder / JOURNAL)!r})
+
+        class Apart(LoadScopeScheduling):
+            def _split_scope(self, nodeid):
+                return "rows" if "test_committed" in nodeid else "cases"
+
+        def pytest_xdist_make_scheduler(config, log):
+            return Apart(config, log)
+
+        def pytest_runtest_setup(item):
+            if "test_committed" in item.nodeid:
+                while sum(path.read_text().count('"line":"case"') for path in journals.glob("*.jsonl")) < 4:
+                    time.sleep(0.01)
+                pathlib.Path({str(tmp_path / "tried")!r}).unlink(missing_ok=True)
+        """,
+    )
+    ended = run(folder, *MODEL, *XDIST, "-n", "2", **{**alone(folder), **TWO_DEVICES})
+    assert ended.code == 0
+    rows = [row for kernel in ended.document.kernels for row in kernel.committed if kernel.kernel in specs]
+    cases = [case for kernel in ended.document.kernels for case in kernel.cases]
+    assert {row.verdict for row in rows} == {"ok"}
+    assert {row.device_uuid for row in rows}.isdisjoint({case.device_uuid for case in cases})
+    assert not (tmp_path / "tried").exists()

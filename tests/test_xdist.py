@@ -26,8 +26,6 @@ from acceptance import (
 )
 from test_outcomes import basic_run
 
-from pytest_kernelqual.on_device import environment
-
 XDIST = ("-p", "xdist.plugin")
 TWO = (*XDIST, "-n", "2")
 
@@ -230,61 +228,6 @@ def test_broken_journal_of_a_worker_fails_the_session(tmp_path: Path) -> None:
     assert "kernelqual.session" in failed_in_junit(ended.junit)
     assert ended.document.controls.outcomes == {"qualified": 4}
     assert ended.document.environment is not None
-
-
-def devices_seen(ended: Ended) -> dict[str, set[str]]:
-    """Return the devices on which the cases of each spec ran."""
-    return {kernel.kernel: {case.device_uuid for case in kernel.cases} for kernel in ended.document.kernels}
-
-
-def test_devices_are_spread_over_workers(tmp_path: Path) -> None:
-    """Each worker is shown one device, named as the controller's device process named it."""
-    specs = {name: spec("a", meet=f"touch:{name} meet:{other} qualified") for name, other in ("xy", "yx")}
-    ended = stub(suite(tmp_path, specs), *TWO, STUB_DEVICES="GPU-7 GPU-9")
-    assert_agree(ended)
-    assert sorted(map(sorted, devices_seen(ended).values())) == [["GPU-7"], ["GPU-9"]]
-
-
-def test_replacement_gets_the_device_of_the_dead(tmp_path: Path) -> None:
-    """After a worker died its device is free, and the next worker takes it."""
-    folder = suite(tmp_path, DEADLY)
-    conftest(
-        folder,
-        """
-        def pytest_configure(config):
-            given = getattr(config, "workerinput", None)
-            if given:
-                print(given["workerid"], given["kernelqual_slot"], file=open("given", "a"))
-        """,
-    )
-    ended = stub(folder, *TWO, STUB_DEVICES="GPU-7 GPU-9")
-    given = dict(line.split() for line in (folder / "given").read_text().splitlines())
-    dead = ended.cases[ONE_A].failures[0].split("'")[1]
-    assert set(given) == {"gw0", "gw1", "gw2"}
-    assert {given["gw0"], given["gw1"]} == {"0", "1"}
-    assert given["gw2"] == given[dead]
-    assert ended.document.environment is not None
-    assert ended.document.environment.devices == ["GPU-7", "GPU-9"]
-
-
-def test_device_asked_for_by_index_is_shared(tmp_path: Path) -> None:
-    """`cuda:1` means the second device for every worker, not one of all."""
-    specs = {name: spec("a", meet=f"touch:{name} meet:{other} qualified") for name, other in ("xy", "yx")}
-    ended = stub(suite(tmp_path, specs), *TWO, "--kernelqual-device=cuda:1", STUB_DEVICES="GPU-7 GPU-9")
-    assert devices_seen(ended) == {"x": {"GPU-9"}, "y": {"GPU-9"}}
-
-
-@pytest.mark.parametrize(("given", "shared"), [("GPU-a, GPU-b", ["GPU-a", "GPU-b"]), ("3", ["3"]), (None, ["0", "1"])])
-def test_devices_that_the_user_hid_are_not_shared_out(
-    monkeypatch: pytest.MonkeyPatch, given: str | None, shared: list[str]
-) -> None:
-    """What `CUDA_VISIBLE_DEVICES` names is all there is, under the names that it uses."""
-    monkeypatch.setattr(environment, "_gpu_kind", lambda: "cuda")
-    monkeypatch.setattr(environment.torch.cuda, "device_count", lambda: 2)
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    if given is not None:
-        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", given)
-    assert environment.visible_devices() == shared
 
 
 def test_terminated_controller_keeps_what_the_other_worker_did(tmp_path: Path) -> None:

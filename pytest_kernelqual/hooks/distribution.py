@@ -37,9 +37,11 @@ class Distribution:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_xdist_make_scheduler(self, config: pytest.Config, log: Any) -> Scheduling | None:
-        """Hand out items our way, unless another one was chosen by --dist."""
+        """Hand out items our way, unless another one was chosen by --dist, or a plugin or conftest.py has its own."""
         del log
-        if config.getoption("dist") != "load":
+        theirs = config.pluginmanager.getplugin("dsession")
+        makers = {implementation.plugin for implementation in config.hook.pytest_xdist_make_scheduler.get_hookimpls()}
+        if config.getoption("dist") != "load" or makers - {self, theirs}:
             return None
         budget = self._run.settings.budget_s is not None
         return Scheduling(config, len(self._slots), self._units, sorted_rows=budget)
@@ -65,4 +67,4 @@ def _shared(workers: int, devices: int) -> str:
     """Say how many devices workers use."""
     told = f"{counted(workers, 'worker')} on {counted(min(workers, devices), 'device')}"
     idle = devices - workers
-    return f"{told}; {counted(idle, 'device')} of {devices} stay idle: -n {devices} uses all" if idle > 0 else told
+    return f"{told}, {idle} of {devices} idle: -n {devices} uses all" if idle > 0 else told
