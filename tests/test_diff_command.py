@@ -261,6 +261,19 @@ def test_kernel_that_cannot_run_any_more(tmp_path: Path) -> None:
     }
 
 
+def test_file_that_does_not_import_any_more(tmp_path: Path) -> None:
+    """Its kernels are broken and not dropped, even where nothing else is left to compare."""
+    problem = "cannot import qual_rms_norm_fwd.py: ImportError: no x\nTraceback\nImportError: no x\n"
+    nodeid = "kernels/qual_rms_norm_fwd.py::declaration"
+    file = KernelRecord(kernel="qual_rms_norm_fwd", nodeid=nodeid, problem=problem)
+    done = run_diff(tmp_path, [kernel(GOOD)], [file])
+    assert done.returncode == 1
+    assert done.stdout.startswith("worse: 2 broken kernels\n")
+    assert "  rms_norm_fwd: ImportError: no x\n" in done.stdout
+    back = command("diff", tmp_path / "head.json", tmp_path / "base.json", "--format", "json")
+    assert (back.returncode, kinds(back)) == (0, {"repaired_kernel": 1, "added_kernel": 1})
+
+
 def test_kernel_that_moved_is_the_same_kernel(tmp_path: Path) -> None:
     """Found by its name."""
     moved = replace(kernel(case(candidate("a"), mismatching("b"))), nodeid="kernels/new/qual_norms.py::rms_norm_fwd")
@@ -400,7 +413,8 @@ def test_no_run_differs_from_itself(records: list[KernelRecord]) -> None:
 def test_what_comes_one_way_goes_the_other(both: list[list[KernelRecord]]) -> None:
     """Swapping the reports swaps what was dropped and what was added."""
     shared = kernel(GOOD)
-    one, other = ([shared, *records] for records in both)
+    # Of a kernel that cannot run only that is told.
+    one, other = ([shared, *(replace(each, problem="") for each in records)] for records in both)
     there, back = between(one, other).counts, between(other, one).counts
     for gone, came in (
         ("dropped_candidate", "added_candidate"),

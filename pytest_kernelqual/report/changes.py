@@ -1,6 +1,6 @@
 """What changed from one report to another: kernel by kernel, case by case, candidate by candidate, row by row."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from pytest_kernelqual.errors import DocumentError
@@ -20,7 +20,16 @@ from pytest_kernelqual.model.target_record import TargetLaunch
 from pytest_kernelqual.report.change import KINDS, WORSE, Change, ChangeKind, Diff
 from pytest_kernelqual.report.entries import explanation
 from pytest_kernelqual.report.named import Named
-from pytest_kernelqual.report.pairing import environment_changes, fixed_bytes, id_of_record, keyed, other_devices
+from pytest_kernelqual.report.pairing import (
+    environment_changes,
+    fixed_bytes,
+    id_of_record,
+    is_file,
+    kernel_pairs,
+    keyed,
+    other_devices,
+    spec_file,
+)
 from pytest_kernelqual.report.phrases import and_more, counted
 from pytest_kernelqual.report.row_changes import RowChange, RowScope, new_row, row_changes
 from pytest_kernelqual.report.rows import row_name
@@ -46,6 +55,8 @@ class _Scope(NamedTuple):
     selected: frozenset[str]
     """Node ids of items that HEAD set out to run."""
     head_knows_all: bool
+    broken_files: Mapping[str, str]
+    """Spec files of which HEAD says that nothing in them can run, and why."""
 
     def absent(self, nodeid: str, dropped: ChangeKind) -> ChangeKind:
         """Tell whether HEAD dropped what it has no record of, or only did not run it."""
@@ -81,7 +92,7 @@ def changes(base: Named, head: Named, *, fail_on: Collection[ChangeKind] = WORSE
     a, b = base.document, head.document
     scope = _scope(a, b, margin)
     found = [] if scope.one_device else [Change(kind="not_comparable", why=_foreign(a, b))]
-    for before, after in _pairs(a.kernels, b.kernels):
+    for before, after in kernel_pairs(a.kernels, b.kernels):
         found += _kernel(before, after, scope)
     found.sort(key=lambda change: _GRAVITY[change.kind])
     counts: dict[str, int] = {}
@@ -91,7 +102,7 @@ def changes(base: Named, head: Named, *, fail_on: Collection[ChangeKind] = WORSE
         worse=any(kind in fail_on for kind in counts),
         fail_on=sorted(set(fail_on), key=KINDS.index),
         digests=(a.digest, b.digest),
-        environment=environment_changes(a.environment, b.environment),
+        environment=environment_changes(a.environment, b.environment) if a.environment and b.environment else {},
         notes=[*_notes(a, b, scope)],
         counts=counts,
         changes=found,
@@ -104,7 +115,10 @@ def _check(base: Named, head: Named) -> None:
             raise DocumentError(
                 f"{role} {report.name} holds no kernels, so that there is nothing to compare; run again"
             )
-    if not any(before and after for before, after in _pairs(base.document.kernels, head.document.kernels)):
+    # Of a file that does not import any more no kernel is left.
+    files = [{spec_file(kernel) for kernel in report.document.kernels} for report in (base, head)]
+    paired = any(before and after for before, after in kernel_pairs(base.document.kernels, head.document.kernels))
+    if not paired and not files[0] & files[1]:
         told = " and ".join(
             f"{role} {report.name} has {and_more([f'{kernel.kernel!a}' for kernel in report.document.kernels], 2)}"
             for role, report in (("BASE", base), ("HEAD", head))
@@ -121,6 +135,7 @@ def _scope(a: Document, b: Document, margin: float) -> _Scope:
         declared=frozenset(name for item in b.items for name in (item.nodeid, item.kernel)),
         selected=frozenset(item.nodeid for item in b.items if item.selected),
         head_knows_all=b.complete or (bool(b.items) and not _HIDING & b.narrowed.keys()),
+        broken_files={spec_file(kernel): kernel.problem for kernel in b.kernels if kernel.problem},
     )
 
 
@@ -145,39 +160,6 @@ def _notes(a: Document, b: Document, scope: _Scope) -> Iterator[str]:
             means = "what it lacks may be there" if role == "BASE" else "what it lacks counts as not run"
             means = means if role == "BASE" or not scope.head_knows_all else "what it declares and lacks is not run"
             yield f"{role} is incomplete ({told}): {means}"
-
-
-def _pairs(
-    a: Sequence[KernelRecord], b: Sequence[KernelRecord]
-) -> list[tuple[KernelRecord | None, KernelRecord | None]]:
-    """Return kernels that belong together, as HEAD declares them, then those that it lacks.
-
-    They are found by node id, and one that moved to another file by its name.
-    """
-    before, after = keyed(a, lambda one: one.nodeid), keyed(b, lambda one: one.nodeid)
-    lost = [kernel for nodeid, kernel in before.items() if nodeid not in after]
-    new = [kernel for nodeid, kernel in after.items() if nodeid not in before]
-    moved = {id(two): one for one, two in _moved(lost, new)}
-    pairs: list[tuple[KernelRecord | None, KernelRecord | None]] = [
-        (before.get(nodeid) or moved.get(id(kernel)), kernel) for nodeid, kernel in after.items()
-    ]
-    found = {id(one) for one in moved.values()}
-    return [*pairs, *((kernel, None) for kernel in lost if id(kernel) not in found)]
-
-
-def _moved(lost: Sequence[KernelRecord], new: Sequence[KernelRecord]) -> Iterator[tuple[KernelRecord, KernelRecord]]:
-    named: dict[tuple[str, bool], tuple[list[KernelRecord], list[KernelRecord]]] = {}
-    for side, kernels in enumerate((lost, new)):
-        for kernel in kernels:
-            named.setdefault((kernel.kernel, _is_file(kernel)), ([], []))[side].append(kernel)
-    for one, other in named.values():
-        if len(one) == len(other) == 1:
-            yield one[0], other[0]
-
-
-def _is_file(kernel: KernelRecord) -> bool:
-    """Tell whether a record stands for what is wrong with a committed file as a whole."""
-    return kernel.nodeid.endswith("::file") and not kernel.cases
 
 
 def _kernel(before: KernelRecord | None, after: KernelRecord | None, scope: _Scope) -> Iterator[Change]:
@@ -207,7 +189,7 @@ def _added_kernel(at: _At, kernel: KernelRecord, scope: _Scope) -> Iterator[Chan
         yield at.change("broken_kernel", why=_last_line(kernel.problem))
         return
     blank = KernelRecord(kernel=kernel.kernel, nodeid=kernel.nodeid)
-    if not _is_file(kernel):
+    if not is_file(kernel):
         yield at.change("added_kernel", why=_holds(kernel))
     found = [*_cases(blank, kernel, scope), *_rows(blank, kernel, scope)]
     # Of what is new only that is told which fails.
@@ -215,9 +197,13 @@ def _added_kernel(at: _At, kernel: KernelRecord, scope: _Scope) -> Iterator[Chan
 
 
 def _absent_kernel(at: _At, kernel: KernelRecord, scope: _Scope) -> Iterator[Change]:
-    if _is_file(kernel):
+    if is_file(kernel):
         blank = KernelRecord(kernel=kernel.kernel, nodeid=kernel.nodeid)
         yield from _rows(kernel, blank, scope)
+    elif kernel.problem:
+        yield at.change("repaired_kernel")
+    elif spec_file(kernel) in scope.broken_files:
+        yield at.change("broken_kernel", why=_last_line(scope.broken_files[spec_file(kernel)]))
     else:
         yield at.change(scope.absent(kernel.nodeid, "dropped_kernel"), why=_holds(kernel))
 

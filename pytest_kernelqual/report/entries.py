@@ -32,7 +32,8 @@ def problems(kernels: Iterable[KernelRecord]) -> Iterator[Entry]:
     for kernel in kernels:
         told = [line for line in kernel.problem.splitlines() if line.strip()]
         if told:  # of a traceback, the first line says what was done and the last what went wrong
-            why = told[0] if len(told) == 1 else f"{told[0].strip()} ... {told[-1].strip()}"
+            first, last = told[0].strip(), told[-1].strip()
+            why = first if last in first else f"{first} ... {last}"
             yield Entry(clean(kernel.kernel, LONGEST_NAME), "", "", "", clean(why, LONGEST_REASON))
 
 

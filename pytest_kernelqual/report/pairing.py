@@ -1,9 +1,9 @@
 """Two reports, record by record: what belongs together, and what of it can be compared."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
-from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, DeviceDescriptor, Environment
+from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, DeviceDescriptor, Environment, KernelRecord
 
 Pair = tuple[Any, Any]
 """A value of report A and that of report B."""
@@ -75,3 +75,41 @@ def both(
             yield name, a[name], b[name]
         else:
             only[0 if name in a else 1].append(prefix + name)
+
+
+def kernel_pairs(
+    a: Sequence[KernelRecord], b: Sequence[KernelRecord]
+) -> list[tuple[KernelRecord | None, KernelRecord | None]]:
+    """Return kernels that belong together, as HEAD declares them, then those that it lacks.
+
+    They are found by node id, and one that moved to another file by its name.
+    """
+    before, after = keyed(a, lambda one: one.nodeid), keyed(b, lambda one: one.nodeid)
+    lost = [kernel for nodeid, kernel in before.items() if nodeid not in after]
+    new = [kernel for nodeid, kernel in after.items() if nodeid not in before]
+    moved = {id(two): one for one, two in _moved(lost, new)}
+    pairs: list[tuple[KernelRecord | None, KernelRecord | None]] = [
+        (before.get(nodeid) or moved.get(id(kernel)), kernel) for nodeid, kernel in after.items()
+    ]
+    found = {id(one) for one in moved.values()}
+    return [*pairs, *((kernel, None) for kernel in lost if id(kernel) not in found)]
+
+
+def _moved(lost: Sequence[KernelRecord], new: Sequence[KernelRecord]) -> Iterator[tuple[KernelRecord, KernelRecord]]:
+    named: dict[tuple[str, bool], tuple[list[KernelRecord], list[KernelRecord]]] = {}
+    for side, kernels in enumerate((lost, new)):
+        for kernel in kernels:
+            named.setdefault((kernel.kernel, is_file(kernel)), ([], []))[side].append(kernel)
+    for one, other in named.values():
+        if len(one) == len(other) == 1:
+            yield one[0], other[0]
+
+
+def spec_file(kernel: KernelRecord) -> str:
+    """Return the path of the file that a kernel is declared in."""
+    return kernel.nodeid.partition("::")[0]
+
+
+def is_file(kernel: KernelRecord) -> bool:
+    """Tell whether a record stands for what is wrong with a committed file as a whole."""
+    return kernel.nodeid.endswith("::file") and not kernel.cases
