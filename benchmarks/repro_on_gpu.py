@@ -1,6 +1,6 @@
 """Have `kernelqual repro` write a script for failing candidates of the sensitivity bank, and tell which show the fault.
 
-    python benchmarks/repro_on_gpu.py [--device=cuda] [--most N] [--sanitizer] [--minutes M]
+    python benchmarks/repro_on_gpu.py [--device=cuda] [--skip N] [--most N] [--sanitizer] [--minutes M]
 
 The bank (`tests/sensitivity/bank`) is run once, and of each kernel and outcome at most one candidate is taken, outcomes
 in turn. One line for each: PASS where the script shows the fault, FAIL where it does not or was not written, with what
@@ -43,6 +43,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--device", default="cuda", choices=("cuda", "hip", "interpreter"))
     parser.add_argument("--most", type=int, default=1000, help="candidates that are taken (default: all)")
+    parser.add_argument("--skip", type=int, default=0, help="candidates that are left out first, tried before say")
     parser.add_argument("--only", default="", help="kernels whose name holds this alone")
     parser.add_argument("--sanitizer", action="store_true", help="under compute-sanitizer too")
     parser.add_argument("--minutes", type=float, default=60.0, help="none is begun later (default: 60)")
@@ -57,7 +58,7 @@ def main() -> int:
 
 def _all(folder: Path, scratch: Path, options: argparse.Namespace) -> int:
     until = time.monotonic() + 60 * options.minutes
-    taken = [one for one in _in_turn(folder) if options.only in one.kernel][: options.most]
+    taken = [one for one in _in_turn(folder) if options.only in one.kernel][options.skip :][: options.most]
     counts = {"PASS": 0, "FAIL": 0}
     for number, one in enumerate(taken):
         if time.monotonic() > until:

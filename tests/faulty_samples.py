@@ -45,6 +45,7 @@ def total(x, config=None):
 """
 
 SPEC = """
+import triton
 from ops import _scale, scale, total, twice
 
 from pytest_kernelqual import Case, Config, kernel_spec
@@ -84,6 +85,16 @@ def scaled_twice(case, seeded):
 def scaled_denormals(case, seeded):
     x = seeded.normal((case.n,), name="x")
     return lambda: scale(x, 0.7)
+
+
+NAMELESS = [triton.jit(_scale.fn)]
+
+
+@kernel_spec(kernel=NAMELESS[0], candidates=[Config(FAULT="rounds")], cases=[Case(n=100)], screen="it rounds")
+def scaled_nameless(case, seeded):
+    x = seeded.normal((case.n,), name="x")
+    out = seeded.zeros((case.n,), name="out")
+    return lambda: NAMELESS[0][lambda meta: (2,)](x, out, case.n, 0.7, BLOCK=64, FAULT="")
 
 
 @kernel_spec(candidates=[Config(PARTS=3)], cases=[Case(n=1000)])

@@ -58,6 +58,7 @@ def test_commands(folder: Path) -> None:
 
 def test_options_and_their_values(folder: Path) -> None:
     """Those of the command that stands there."""
+    assert completions(folder, "kernelqual explain rep") == ["report.json"]
     assert completions(folder, "kernelqual explain report.json --cand") == ["--candidate"]
     assert completions(folder, "kernelqual explain report.json --format ") == ["json", "text"]
     assert completions(folder, "kernelqual completion ") == ["bash", "fish", "zsh"]

@@ -80,7 +80,7 @@ def test_json_holds_the_records(project: Path) -> None:
             ["--candidate", "FAULT=drops,BLOCK=64"],
             "no candidate 'FAULT=drops,BLOCK=64'; near ones: BLOCK=64,FAULT=drops",
         ),
-        (["--candidate", "?"], "no candidate '?'; there are 10 candidates: BLOCK=32, BLOCK=32,num_warps=8, "),
+        (["--candidate", "?"], "no candidate '?'; there are 11 candidates: BLOCK=32, BLOCK=32,num_warps=8, "),
         (["--candidate", "BLOCK=32"], "is in 2 cases: scaled[n100], scaled[n1000]; name one by --kernel and --case"),
         (["--candidate", "PARTS=3", "--kernel", "total"], "the report has no kernel 'total'; near ones: totals"),
         (["--candidate", "PARTS=3", "--case", "\x1b[31m"], "no case '\\x1b[31m'; there are 3 cases: n100, n1000, n90"),
@@ -108,6 +108,13 @@ def test_unreadable_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     (tmp_path / "half.json").write_bytes(b'{"schema": ')
     assert main(["explain", str(tmp_path / "half.json"), "--candidate", "a"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_report_without_cases(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing can be told of it."""
+    write(tmp_path / "report.json", encode(build([kernel(problem="cannot import")], ENVIRONMENT, [])))
+    assert main(["explain", str(tmp_path / "report.json"), "--candidate", "a"]) == 2
+    assert capsys.readouterr().err == "kernelqual: error: the report has no case at all\n"
 
 
 def test_times_resources_and_verdict(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -118,6 +118,14 @@ def test_first_of_two_launches(project: Path) -> None:
     assert run_script(project / "unchecked", "pytest")[0] == 1
 
 
+def test_kernel_that_cannot_be_imported(project: Path) -> None:
+    """The spec makes it."""
+    done = repro(project, "--candidate", "FAULT=rounds", "-o", "out")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "(without pytest), because the kernel _scale cannot be imported from ops\n" in done.stdout
+    assert "candidate: mismatch: input out: 100 of 100 elements differ" in done.stdout
+
+
 class TestSpec:
     """What the kernel alone does not show is launched as the spec says."""
 

@@ -104,7 +104,7 @@ def save_launch(executor: Executor, config: Config, file: Path) -> LaunchSaved:
                 problem="the launch takes the config as its argument: host code decides what is launched"
             )
         arms = [_arm(executor, None, "memory"), _arm(executor, config, "candidate_memory")]
-        module, name = _home(kernel)
+        folder, module, name = _home(kernel)
     except LaunchFailed as failed:
         return LaunchSaved(problem=f"{failed.outcome}: {failed.reason}")
     except _CannotTellError as problem:
@@ -117,7 +117,7 @@ def save_launch(executor: Executor, config: Config, file: Path) -> LaunchSaved:
         constants="\n".join(
             [
                 f"INTERPRETED = {executor.device.interpreted}",
-                f"FOLDER = {str(_folder(module))!a}",
+                f"FOLDER = {str(folder)!a}",
                 f"MODULE = {module!a}",
                 f"KERNEL = {name!a}",
                 f"FIXED_GRID = {fixed.grid!a}",
@@ -138,24 +138,17 @@ def _arm(executor: Executor, config: Config | None, prefix: str) -> _Arm:
     return arm
 
 
-def _home(kernel: Any) -> tuple[str, str]:
-    """Return the module of a kernel and its name there."""
+def _home(kernel: Any) -> tuple[Path, str, str]:
+    """Return where a kernel is imported from: folder, module, and its name there."""
     jit = jit_function(kernel)
-    module = sys.modules.get(jit.fn.__module__)
-    for name, value in vars(module).items():
-        if levels(value)[-1:] == [jit]:
-            return jit.fn.__module__, name
-    raise _CannotTellError(f"the kernel {jit.fn.__name__} has no name in its module {jit.fn.__module__}")
-
-
-def _folder(module: str) -> Path:
-    """Return the folder from which a module is imported."""
-    found = getattr(sys.modules[module], "__file__", None)
-    if found is None:
-        raise _CannotTellError(f"the module {module} has no file")
-    path = Path(found).resolve()
-    depth = len(module.split(".")) - (path.name != "__init__.py")
-    return path.parents[depth]
+    home = jit.fn.__module__
+    module = sys.modules.get(home)
+    file = getattr(module, "__file__", None)
+    name = next((name for name, value in vars(module).items() if levels(value)[-1:] == [jit]), "") if module else ""
+    if not name or file is None:
+        raise _CannotTellError(f"the kernel {jit.fn.__name__} cannot be imported from {home}")
+    path = Path(file).resolve()
+    return path.parents[len(home.split(".")) - (path.name != "__init__.py")], home, name
 
 
 def _dict(name: str, arguments: Mapping[str, str]) -> list[str]:

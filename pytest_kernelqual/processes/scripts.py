@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 _SANITIZER = "compute-sanitizer"
 _TOOLS = ("memcheck", "racecheck")
+_OWN_STATUSES = (0, 1, 2)
+"""Those of the scripts; an error of Python has the status 1 too."""
 _HOME = "/usr/local/cuda"
 _SUMMARY = re.compile(r"^=+ ((?:ERROR|RACECHECK) SUMMARY: .*)$", re.MULTILINE)
 
@@ -23,7 +25,7 @@ class Shown(NamedTuple):
 
 
 def run_script(script: Path, limit_s: float) -> Shown:
-    """Run a script in a process of its own; a process that a signal ended shows a fault too."""
+    """Run a script in a process of its own; where the launch ended the process, by a signal say, it shows that."""
     try:
         done = subprocess.run(  # noqa: S603 - our own script
             [sys.executable, str(script)],
@@ -39,7 +41,7 @@ def run_script(script: Path, limit_s: float) -> Shown:
         return Shown(reproduced=False, status=f"no end within {limit_s:g} s", text=_text(late.stdout or b""))
     text = _text(done.stdout)
     return Shown(
-        reproduced=done.returncode < 0 or (done.returncode == 1 and "REPRODUCED" in text),
+        reproduced=done.returncode not in _OWN_STATUSES or (done.returncode == 1 and "REPRODUCED" in text),
         status=f"signal {-done.returncode}" if done.returncode < 0 else f"exit status {done.returncode}",
         text=text,
     )

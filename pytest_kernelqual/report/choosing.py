@@ -113,17 +113,17 @@ def elsewhere(document: Document, chosen: Chosen) -> Iterator[tuple[CaseRecord, 
 
 def _unknown(what: str, given: str | None, known: list[str]) -> DocumentError:
     """Say that there is no such thing, and name near ones, else the first."""
+    if given is None or not known:
+        return DocumentError(f"the report has no {what} at all")
     known = list(dict.fromkeys(known))
-    near = get_close_matches(given or "", known, _NEAR, 0.5)
+    near = get_close_matches(given, known, _NEAR, 0.5)
     # Options may be named in another order than they were declared in.
-    parts = sorted((given or "").split(","))
+    parts = sorted(given.split(","))
     near = [one for one in known if sorted(one.split(",")) == parts] or near
     if near:
         told = f"near ones: {' '.join(_shown(one) for one in near)}"
-    elif known:
-        told = f"there are {counted(len(known), what)}: {and_more([_shown(one) for one in known], _NEAR)}"
     else:
-        told = f"it has no {what} at all"
+        told = f"there are {counted(len(known), what)}: {and_more([_shown(one) for one in known], _NEAR)}"
     return DocumentError(f"the report has no {what} {given!a}; {told}")
 
 

@@ -113,11 +113,10 @@ def _bytes(told: Explanation) -> Iterator[str]:
         return
     for item in found:
         yield f"{item.output}: {item.differing} of {counted(item.elements, 'element')} differ ({item.diagnosis})"
-        for name in msgspec.structs.fields(Mismatch):
-            value = getattr(item, name.name)
-            if name.name not in ("output", "elements", "differing", "diagnosis") and value not in (None, "", 0):
-                shown = list(value) if isinstance(value, tuple) else value
-                yield f"  {name.name}: {shown}"
+        for name in Mismatch.__struct_fields__:
+            value = getattr(item, name)
+            if name not in ("output", "elements", "differing", "diagnosis") and value not in (None, "", 0):
+                yield f"  {name}: {list(value) if isinstance(value, tuple) else value}"
     if "launches_differing" in detail:
         yield f"launches with other bytes than the fixed launch: {detail['launches_differing']}"
     if told.fixed.output:
