@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -406,6 +407,40 @@ def test_no_run_differs_from_itself(records: list[KernelRecord]) -> None:
     found = between(records, records)
     assert not found.changes
     assert not found.worse
+
+
+@settings(deadline=None)
+@given(kernels, st.randoms())
+def test_order_is_no_change(records: list[KernelRecord], random: Random) -> None:
+    """Of kernels, cases and candidates, where their names are their own."""
+    named = [
+        replace(
+            each,
+            kernel=f"kernel {number}",
+            nodeid=f"a.py::kernel {number}",
+            cases=[
+                replace(
+                    one,
+                    id=f"case {at}",
+                    candidates=[replace(record, id=f"{place}") for place, record in enumerate(one.candidates)],
+                )
+                for at, one in enumerate(each.cases)
+            ],
+        )
+        for number, each in enumerate([kernel(GOOD), *records])
+    ]
+
+    def shuffled(items: list[Any]) -> list[Any]:
+        return random.sample(items, len(items))
+
+    other = [
+        replace(
+            each,
+            cases=[replace(one, candidates=shuffled(one.candidates)) for one in shuffled(each.cases)],
+        )
+        for each in shuffled(named)
+    ]
+    assert not between(named, other).changes
 
 
 @settings(deadline=None)

@@ -61,12 +61,13 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
 
 
 def _run(options: argparse.Namespace) -> tuple[str, int]:
-    if options.base is not None and (len(options.files) > 1 or options.format in _FORMATS):
+    based = options.base is not None
+    if based and (len(options.files) > 1 or options.format in _FORMATS):
         raise DocumentError(
             f"--base compares one FILE, as text or markdown; {len(options.files)} as {options.format} were asked for"
         )
-    reports = read_all([*options.files, *([options.base] if options.base is not None else [])])
-    diff = changes(reports.pop(), reports[0], fail_on=options.fail_on, margin=options.margin) if options.base else None
+    reports = read_all([*options.files, *([options.base] if based else [])])
+    diff = changes(reports.pop(), reports[0], fail_on=options.fail_on, margin=options.margin) if based else None
     worse = diff is not None and diff.worse
     failing = any(document.failing(report.document) for report in reports)
     text = _rendered(reports, diff, options)
