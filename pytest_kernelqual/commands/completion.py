@@ -23,7 +23,7 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
         help="print the code that completes this command in a shell",
         **described(
             "Print the code by which a shell completes commands, options and files, and the ids of candidates "
-            "from the report that is named.",
+            "from the report that is named. zsh needs its compinit before.",
             ['eval "$(kernelqual completion bash)"', "kernelqual completion fish | source"],
             {OK: "printed"},
         ),

@@ -80,6 +80,8 @@ class _Written(NamedTuple):
     needs: str
     shown: Shown | None
     """None where it was not run."""
+    kind: str
+    """Of the device."""
     standalone: bool
 
 
@@ -90,24 +92,24 @@ def _run(options: argparse.Namespace) -> tuple[str, int]:
         raise DocumentError(f"candidate {record.id!a} is {record.outcome}: there is no failure to show")
     where = declared(chosen, Path(options.root))
     folder = Path(options.output if options.output is not None else folder_name(chosen))
-    kind = options.device or environment.device.kind
     with _new_folder(folder) as made:
-        written = _written(chosen, where, environment, kind, made, options)
+        written = _written(chosen, where, environment, made, options)
     lines = [f"{clean(str(folder), _LONGEST)}: {written.files}", f"  needs {written.needs}"]
     shown = written.shown
     if shown is not None:
         lines.append(f"  it {'reproduces' if shown.reproduced else 'does not reproduce'} here ({shown.status}):")
         lines += [f"    {clean(line, _LONGEST)}" for line in shown.text.splitlines()[-_MOST_LINES:]]
     if options.sanitizer:
-        lines += [f"  {clean(line, _LONGEST)}" for line in _sanitized(folder, kind, standalone=written.standalone)]
+        lines += [f"  {clean(line, _LONGEST)}" for line in _sanitized(folder, written)]
     return "\n".join(lines) + "\n", OK if shown is None or shown.reproduced else FAILING
 
 
 def _written(
-    chosen: Chosen, where: Declared, environment: Environment, kind: str, folder: Path, options: argparse.Namespace
+    chosen: Chosen, where: Declared, environment: Environment, folder: Path, options: argparse.Namespace
 ) -> _Written:
     """Write the script that needs least and shows the fault."""
-    settings = Settings(root_dir=str(Path(options.root).resolve()), device=kind, seed=environment.seed)
+    wanted = options.device or environment.device.kind
+    settings = Settings(root_dir=str(Path(options.root).resolve()), device=wanted, seed=environment.seed)
     limit_s = settings.start_timeout_s + settings.compile_timeout_s + settings.run_timeout_s
     device = DeviceProcess(settings)
     script = folder / SCRIPT
@@ -121,7 +123,10 @@ def _written(
     try:
         memory = folder / "memory.pt"
         request = SaveLaunch(**given, config=chosen.candidate.config, file=str(memory))
-        saved = ask(device, settings, request, LaunchSaved)
+        try:
+            saved = ask(device, settings, request, LaunchSaved)
+        except KernelqualError as error:  # host code may do to the process what the candidate does, before it launches
+            saved = LaunchSaved(problem=str(error))
         why = saved.problem
         if not why and saved.launches > 1 and not options.check:
             why = f"the kernel is launched {saved.launches} times, and which launch shows the fault was not tried"
@@ -129,26 +134,27 @@ def _written(
             script.write_text(standalone(chosen, where, environment, saved.constants), encoding="ascii")
             shown = run_script(script, limit_s) if options.check else None
             if shown is None or shown.reproduced:
-                needs = "torch, triton and the kernel's own module"
-                return _Written(f"{SCRIPT}, memory.pt", needs, shown, standalone=True)
+                needs, kind = "torch, triton and the kernel's own module", device.hello().kind
+                return _Written(f"{SCRIPT}, memory.pt", needs, shown, kind, standalone=True)
             why = "the kernel's first launch by itself does not show the fault"
         memory.unlink(missing_ok=True)
         inputs = ask(device, settings, SaveInputs(**given, file=str(folder / "inputs.pt")), InputsSaved)
         if inputs.problem:
             raise DocumentError(f"the inputs cannot be made: {inputs.problem}")
+        kind = device.hello().kind
     finally:
         device.close()
     script.write_text(replaying(chosen, where, environment, kind), encoding="ascii")
     shown = run_script(script, limit_s) if options.check else None
     needs = f"torch, triton, the spec and pytest-kernelqual (without pytest), because {why}"
-    return _Written(f"{SCRIPT}, inputs.pt", needs, shown, standalone=False)
+    return _Written(f"{SCRIPT}, inputs.pt", needs, shown, kind, standalone=False)
 
 
-def _sanitized(folder: Path, kind: str, *, standalone: bool) -> list[str]:
-    if kind != "cuda":
-        what = "the Triton interpreter runs no code on a GPU" if kind == "interpreter" else f"it is not for {kind}"
+def _sanitized(folder: Path, written: _Written) -> list[str]:
+    if written.kind != "cuda":
+        what = "the Triton interpreter runs no code on a GPU" if written.kind == "interpreter" else "it is NVIDIA's"
         return [f"sanitizer: not run: {what}"]
-    arguments = ["--no-guards"] if standalone else []
+    arguments = ["--no-guards"] if written.standalone else []
     return sanitize(folder.resolve() / SCRIPT, *arguments, limit_s=_SANITIZER_LIMIT_S)
 
 
