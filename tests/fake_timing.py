@@ -79,6 +79,7 @@ class FakeDevice:
     """One process on a machine."""
 
     last_error = None
+    lost = False
 
     def __init__(self, machine: Machine) -> None:
         """Start; the process is numbered."""

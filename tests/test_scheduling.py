@@ -87,6 +87,20 @@ def test_who_is_done_takes_rows_of_the_one_with_the_most() -> None:
     assert len(second.ran) >= 5
 
 
+def test_a_retired_worker_gets_nothing_more() -> None:
+    """Unless it is the last one."""
+    found, (first, second) = scheduling([Unit([number], [number + 6], 1.0) for number in range(6)], 2)
+    first_had = [*first.sent]
+    found.retire(first)
+    run_out(found, [first, second])
+    assert first.ran == first_had
+    assert sorted([*first.ran, *second.ran]) == list(range(12))
+    found, (alone,) = scheduling([Unit([number], [], 1.0) for number in range(6)], 1)
+    found.retire(alone)
+    run_out(found, [alone])
+    assert len(alone.ran) == 6
+
+
 def test_rows_of_a_budget_keep_their_order() -> None:
     """The most doubtful ones were put first in the collection, whatever their cases took."""
     made = [Unit([0], [5], 9.0), Unit([1], [3], 8.0), Unit([2], [4], 7.0)]

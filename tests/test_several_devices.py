@@ -13,6 +13,7 @@ from acceptance import HERE, JOURNAL, Ended, assert_agree, conftest, finish, run
 from committed_runs import MODEL, alone, chosen, commit, declared
 from stub_timing import digest
 
+from pytest_kernelqual.model.record import CaseRecord
 from pytest_kernelqual.processes.locks import DeviceLock
 
 BENCHMARK = HERE.parent / "benchmarks" / "several_devices.py"
@@ -166,11 +167,12 @@ def test_device_asked_for_by_index_is_shared(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("arguments", [(), (*XDIST, "-n", "2")])
 def test_a_device_that_disappears_is_not_replaced(tmp_path: Path, arguments: tuple[str, ...]) -> None:
-    """What its worker had left does not run, least of all on the device that moved up into its place."""
+    """Nothing runs on the device that moved up into its place; another worker does what its worker had left."""
     devices = tmp_path / "devices"
     devices.write_text("GPU-7 GPU-9")
     dying = {"first": "qualified", "deadly": "abort", "later": "qualified"}
-    folder = suite(tmp_path / "project", {"fine": spec("a"), "lost": spec("a", **dying)})
+    others = {f"other{number}": spec("a") for number in range(20)}
+    folder = suite(tmp_path / "project", {"fine": spec("a"), "lost": spec("a", **dying), **others})
     conftest(
         folder,
         f"""
@@ -183,10 +185,21 @@ def test_a_device_that_disappears_is_not_replaced(tmp_path: Path, arguments: tup
     ended = stub(folder, *arguments, STUB_DEVICES=str(devices))
     assert_agree(ended)
     lost = ended.cases["qual_stub.py::lost::test_candidates[a]"]
+    assert "is gone" in lost.candidates[2].reason
     # The first was compared on one input set of several.
     assert [one.outcome for one in lost.candidates] == ["not_run", "fault", "not_run"]
-    assert all("is gone" in lost.candidates[number].reason for number in (0, 2))
     assert not lost.passed
+    failed = [case for case in ended.cases.values() if not case.passed]
+    assert len(failed) <= (3 if arguments else len(ended.cases))  # what was sent to its worker before
+    assert all(case.nodeid == lost.nodeid or _is_gone(case) for case in failed)
+    # It has the most candidates, and so was the first of its worker.
+    expected = {"GPU-7", "GPU-9"} - {lost.device_uuid} if arguments else {lost.device_uuid}
+    assert {case.device_uuid for case in ended.cases.values() if case.passed} == expected
+
+
+def _is_gone(case: CaseRecord) -> bool:
+    """Tell whether nothing of a case ran, since there was no device."""
+    return "is gone" in case.fixed.reason and all(one.outcome == "not_run" for one in case.candidates)
 
 
 def test_devices_of_different_kinds_fail_the_run(tmp_path: Path) -> None:

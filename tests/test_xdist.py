@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -118,6 +119,16 @@ def test_first_failure_ends_the_run(tmp_path: Path) -> None:
     assert "stopping after 1 failures" in ended.because
     assert ended.outcomes("qual_stub.py::one::test_candidates[a]") == {"bad": "mismatch"}
     assert len(ended.document.kernels) == 9
+
+
+def test_what_failed_last_comes_first_where_that_is_asked_for(tmp_path: Path) -> None:
+    """Not what takes longest."""
+    many = {f"c{number}": "qualified" for number in range(9)}
+    folder = suite(tmp_path, {"long": spec("a", **many), "short": spec("a"), "bad": spec("a", wrong="mismatch")})
+    assert stub(folder, *TWO).code == 1
+    ended = stub(folder, *XDIST, "-n", "1", "--failed-first", "-v")
+    begun = re.findall(r"(?:PASSED|FAILED) qual_stub.py::(\w+)::", ended.text)
+    assert begun[:3] == ["bad", "long", "short"]
 
 
 DEADLY = {

@@ -20,6 +20,7 @@ class Distribution:
         self._config = config
         self._run = run
         self._slots: dict[str, int] = {}
+        self._scheduling: Scheduling | None = None
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -44,11 +45,19 @@ class Distribution:
         if config.getoption("dist") != "load" or makers - {self, theirs}:
             return None
         budget = self._run.settings.budget_s is not None
-        return Scheduling(config, len(self._slots), self._units, sorted_rows=budget)
+        self._scheduling = Scheduling(config, len(self._slots), self._units, sorted_rows=budget)
+        return self._scheduling
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Give no more items to a worker whose device has gone: it would fail them faster than others run them."""
+        if self._scheduling is not None and getattr(report, "kernelqual_lost_device", False):
+            self._scheduling.retire(getattr(report, "node", None))
 
     def _units(self, nodeids: Sequence[str]) -> list[Unit]:
-        """Return what is handed out together."""
-        return units(nodeids, self._run.plan, durations(self._run.report))
+        """Return what is handed out together, in the order of the collection where the user asked for one."""
+        made = units(nodeids, self._run.plan, durations(self._run.report))
+        ordered = any(self._config.getoption(name, default=False) for name in ("failedfirst", "newfirst"))
+        return sorted(made, key=lambda unit: min([*unit.cases, *unit.rows])) if ordered else made
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Iterator[Any]:

@@ -56,6 +56,7 @@ def attach(
         farm=run.farm.totals,
     )
     # Extra attributes of reports travel under xdist, where a plain string is the only safe value.
+    report.kernelqual_lost_device = run.lost_device  # type: ignore[attr-defined]
     report.kernelqual = strict_json.dump(sent).decode("ascii")  # type: ignore[attr-defined]
     log = _log(cases, run.device.log())
     if log and report.failed:

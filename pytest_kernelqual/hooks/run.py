@@ -79,6 +79,7 @@ class Run:
         self._described: dict[str, Described] = {}
         self._journal: Journal | None = None
         self._environment: Environment | None = None
+        self._unreadable = False
         self._lock: DeviceLock | None = None
         self._confirming: list[Device] = []
         self._farm: CompileFarm | None = None
@@ -236,6 +237,11 @@ class Run:
         return reply
 
     @property
+    def lost_device(self) -> bool:
+        """Tell whether this process has no device that answers, so that whatever it runs fails."""
+        return (self._unreadable and self._environment is None) or (self._device is not None and self._device.lost)
+
+    @property
     def unreadable_specs(self) -> bool:
         """Tell whether a spec file could not be described, so that its specs are not known."""
         return any(described.problem for described in self._described.values())
@@ -254,6 +260,7 @@ class Run:
             try:
                 reply = self.device.ask(ReadEnvironment(), Limits(self.settings.start_timeout_s, 0, 0))
             except KernelqualError:  # then no item of the run can pass either
+                self._unreadable = True
                 return None
             if isinstance(reply, EnvironmentRead):
                 stamp = self.started_at.isoformat(timespec="seconds")

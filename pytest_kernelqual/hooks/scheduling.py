@@ -168,6 +168,13 @@ class Scheduling(Struct, eq=False):
         self._requeue(left)
         return self._nodeids[crashed]
 
+    def retire(self, node: Any) -> None:
+        """Send a worker nothing more, as long as another one is there to take what waits."""
+        others = [other for other in self._pending if other is not node and not other.shutting_down]
+        if node in self._pending and others and not node.shutting_down:
+            self._rows[None] += self._rows.pop(node, [])
+            node.shutdown()
+
     @property
     def _waiting(self) -> bool:
         return bool(self._queue) or any(self._rows.values())

@@ -27,6 +27,10 @@ class Device(Protocol):
     """Something that answers requests, and may be asked again after a `DeviceProcessError`: it ended or was ended."""
 
     @property
+    def lost(self) -> bool:
+        """Tell whether it could not be started when it was last tried."""
+
+    @property
     def last_error(self) -> BaseException | None:
         """Return what the last builder or launch raised, where its frames are at hand."""
 

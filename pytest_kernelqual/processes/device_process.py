@@ -57,6 +57,8 @@ class DeviceProcess:
         self._log = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - lives as long as this object
         fcntl.fcntl(self._log, fcntl.F_SETFL, os.O_APPEND)
         self._log_read = 0
+        self.lost = False
+        """It could not be started when it was last tried."""
 
     @property
     def last_error(self) -> BaseException | None:
@@ -197,7 +199,7 @@ class DeviceProcess:
             theirs.close()
             os.close(leash_read)
         self._channel, self._leash, self._received = ours, leash_write, bytearray()
-        self._hello = None
+        self._hello, self.lost = None, True
         try:
             self._send(encode(Start(settings=self._settings)))
         except _NoAnswer:
@@ -224,6 +226,7 @@ class DeviceProcess:
             raise SettingsError(reply.message)
         if not isinstance(reply, Hello):
             raise KernelqualError(f"the device process began with {type(reply).__name__}; this is a fault of the tool")
+        self.lost = False
         return reply
 
     def _environment(self) -> dict[str, str]:

@@ -35,6 +35,8 @@ class InProcessDevice:
         self._server: tuple[Server, Hello] | None = None
         self._on_progress: OnProgress | None = None
 
+    lost = False
+
     @property
     def last_error(self) -> BaseException | None:
         """Return the exception of the last builder or launch that raised, with its frames."""
