@@ -182,6 +182,15 @@ def test_links_resolve() -> None:
             assert fragment in slugs, f"{file.name} links to {link}; headings: {sorted(slugs)}"
 
 
+def test_troubleshooting_quotes_what_is_really_said() -> None:
+    """A message that is searched for is found; `(...)` and `BLOCK` stand for what varies."""
+    source = "".join(path.read_text() for path in sorted((ROOT / "pytest_kernelqual").rglob("*.py")))
+    quotes = re.findall(r'\*"([^"]+)"\*', (ROOT / "docs" / "troubleshooting.md").read_text())
+    assert len(quotes) > 5
+    parts = [part.strip() for quote in quotes for part in re.split(r"\(\.\.\.\)|BLOCK", quote)]
+    assert [part for part in parts if part not in source] == []
+
+
 def test_the_readme_leads_to_every_document() -> None:
     """Nothing is written that nobody finds."""
     text = README.read_text()
