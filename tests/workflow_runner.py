@@ -151,10 +151,7 @@ class _Job:
     def _command(self, step: dict[str, Any]) -> None:
         told = {name: self._filled(str(value)) for name, value in step.get("env", {}).items()}
         (self._files / "output").write_text("")
-        files = {
-            f"GITHUB_{kind}": str(self._files / name)
-            for kind, name in (("STEP_SUMMARY", "summary"), ("OUTPUT", "output"))
-        }
+        files = {"GITHUB_STEP_SUMMARY": str(self._files / "summary"), "GITHUB_OUTPUT": str(self._files / "output")}
         done = self._runner.bash(step["run"], {"GITHUB_ACTION_PATH": str(ROOT), **files, **told})
         self._text.append(done.stdout)
         if done.returncode:

@@ -8,14 +8,8 @@ from api import call
 
 event = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_text())
 branch = event["repository"]["default_branch"]
-runs = call("GET", "actions/workflows/gpu.yml/runs", branch=branch, event="push", status="success", per_page=1)[
-    "workflow_runs"
-]
-run = runs[0] if runs else {"id": "", "head_sha": ""}
+found = call("GET", "actions/workflows/gpu.yml/runs", branch=branch, event="push", status="success", per_page=1)
+run = next(iter(found["workflow_runs"]), {"id": "", "head_sha": ""})
 with Path(os.environ["GITHUB_OUTPUT"]).open("a") as outputs:
     outputs.write(f"run-id={run['id']}\nsha={run['head_sha']}\n")
-print(
-    f"base: run {run['id']} of {run['head_sha']}"
-    if runs
-    else f"no run of {branch} has passed yet: nothing to compare with"
-)
+print(f"the last good run of {branch}: {run['id'] or 'none, so that there is nothing to compare with'}")

@@ -19,9 +19,8 @@ _AUTHOR = "github-actions[bot]"
 def main(file: str) -> int:
     """Create or replace the comment of each pull request of the run."""
     run = json.loads(Path(os.environ["GITHUB_EVENT_PATH"]).read_text())["workflow_run"]
-    body = (
-        f"{MARKER}\n{Path(file).read_text(encoding='utf-8')}\n[the run]({run['html_url']}), commit {run['head_sha']}\n"
-    )
+    shown = Path(file).read_text(encoding="utf-8")
+    body = f"{MARKER}\n{shown}\n[the run]({run['html_url']}), commit {run['head_sha']}\n"
     numbers = _pull_requests(run)
     for number in numbers:
         comment = _own_comment(number)
