@@ -287,6 +287,8 @@ def test_a_refresh_is_measured_by_one_job_and_proposed_by_another(story: Story) 
         assert told in ended.text
     (opened,) = (one for one in story.github.pulls if "title" in one)
     assert opened["head"] == {"label": "owner:kernelqual/refresh-h200"}
+    first = '- `one/stub_gpu {"n": "a"}`: `no row` -> `{"C": "x"}`'
+    assert opened["body"].startswith(f"**5 rows changed, 0 kept with new figures**\n\n{first}\n")
     listed = subprocess.run(
         ["git", "ls-tree", "-r", "--name-only", "kernelqual/refresh-h200", "committed_configs"],
         cwd=story.folder / "main.git", capture_output=True, text=True, check=True,

@@ -5,6 +5,7 @@ at most, which the newest measurement replaces.
 """
 
 import base64
+import json
 import os
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ _BOT = ("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.githu
 def main(folder: str, gpu: str) -> int:
     """Take the files over, check them, and propose what changed."""
     measured = Path(folder)
+    before = _rows()
     shutil.rmtree(_CONFIGS)
     shutil.copytree(measured / _CONFIGS, _CONFIGS)
     _kernelqual("check", str(_CONFIGS))
@@ -31,9 +33,28 @@ def main(folder: str, gpu: str) -> int:
     _git("add", "--all", "--", str(_CONFIGS))
     _git("-c", f"user.name={_BOT[0]}", "-c", f"user.email={_BOT[1]}", "commit", "--message", title)
     _git("push", "--force", "origin", branch)
-    body = _kernelqual("report", str(measured / "refresh" / "report.json"), "--format", "markdown")
-    _propose(branch, title, body)
+    report = _kernelqual("report", str(measured / "refresh" / "report.json"), "--format", "markdown")
+    _propose(branch, title, f"{_changes(before, _rows())}\n\n{report}")
     return 0
+
+
+def _rows() -> dict[str, str]:
+    """Return the config of each row, by kernel, file and key."""
+    return {
+        f"{path.parent.name}/{path.stem} {json.dumps(row['key'])}": json.dumps(row["config"])
+        if row["config"]
+        else "fixed launch"
+        for path in sorted(_CONFIGS.glob("*/*.json"))
+        for row in json.loads(path.read_text())["rows"]
+    }
+
+
+def _changes(before: dict[str, str], after: dict[str, str]) -> str:
+    """Return which configs are others, as Markdown."""
+    names = sorted(before.keys() | after.keys())
+    changed = [name for name in names if before.get(name) != after.get(name)]
+    lines = [f"- `{name}`: `{before.get(name, 'no row')}` -> `{after.get(name, 'no row')}`" for name in changed]
+    return "\n".join([f"**{len(changed)} rows changed, {len(names) - len(changed)} kept with new figures**\n", *lines])
 
 
 def _propose(branch: str, title: str, body: str) -> None:
