@@ -1,6 +1,6 @@
 """Have `kernelqual repro` write a script for failing candidates of the sensitivity bank, and tell which show the fault.
 
-    python benchmarks/repro_on_gpu.py [--device=cuda] [--skip N] [--most N] [--sanitizer] [--minutes M]
+    python benchmarks/repro_on_gpu.py [--device=cuda] [--skip N] [--most N] [--sanitizer] [--minutes M] [--project DIR]
 
 The bank (`tests/sensitivity/bank`) is run once, and of each kernel and outcome at most one candidate is taken, outcomes
 in turn. One line for each: PASS where the script shows the fault, FAIL where it does not or was not written, with what
@@ -47,10 +47,12 @@ def main() -> int:
     parser.add_argument("--only", default="", help="kernels whose name holds this alone")
     parser.add_argument("--sanitizer", action="store_true", help="under compute-sanitizer too")
     parser.add_argument("--minutes", type=float, default=60.0, help="none is begun later (default: 60)")
-    parser.add_argument("--project", type=Path, help="a folder whose report is there already, instead of the bank")
+    parser.add_argument("--project", type=Path, help="where the bank is run, or was run before (default: a new folder)")
     options = parser.parse_args()
     with TemporaryDirectory() as name:
-        folder = options.project.resolve() if options.project else _bank(Path(name), options.device)
+        folder = (options.project or Path(name, "bank")).resolve()
+        if not (folder / REPORT).exists():
+            _run_bank(folder, options.device)
         if not (folder / REPORT).exists():
             return 2
         return _all(folder, Path(name), options)
@@ -80,10 +82,9 @@ def _all(folder: Path, scratch: Path, options: argparse.Namespace) -> int:
     return 0 if counts["PASS"] and not counts["FAIL"] else 1
 
 
-def _bank(scratch: Path, device: str) -> Path:
-    """Run the bank, and return its folder."""
-    folder = scratch / "bank"
-    shutil.copytree(BANK, folder / "kernels")
+def _run_bank(folder: Path, device: str) -> None:
+    """Run the bank in a folder."""
+    shutil.copytree(BANK, folder / "kernels", dirs_exist_ok=True)
     (folder / "pytest.ini").write_text("[pytest]\n")
     command = [
         sys.executable,
@@ -96,8 +97,7 @@ def _bank(scratch: Path, device: str) -> Path:
         "no:randomly",
     ]
     done = subprocess.run(command, cwd=folder, env=_environment(), capture_output=True, text=True, check=False)
-    print(done.stdout.splitlines()[-1] if done.stdout else done.stderr)
-    return folder
+    print(done.stdout.splitlines()[-1] if done.stdout else done.stderr, flush=True)
 
 
 def _in_turn(folder: Path) -> Iterator[Failing]:

@@ -6,9 +6,12 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
+from msgspec import structs
+
 from pytest_kernelqual.errors import KernelqualError
 from pytest_kernelqual.model.config import Scalar
 from pytest_kernelqual.model.messages import Open, Opened, Progress, Reply, Tried, Try
+from pytest_kernelqual.model.profiles import FIRST, InputSet
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.on_device.main import prepare
 from pytest_kernelqual.processes.device import Limits
@@ -44,21 +47,20 @@ def replay(
     """
     path, _, name = spec.rpartition("::")
     profile, _, number = input_set.partition("/")
+    wanted = InputSet(profile, int(number) if number.isdecimal() else 0)
     settings = Settings(root_dir=str(Path(path).parent), device=device, seed=seed, repeats=repeats)
     watch = _Watch(Limits(settings.start_timeout_s, settings.compile_timeout_s, settings.run_timeout_s))
     try:
         server, hello = prepare(settings, watch.hear)
         label = "Triton interpreter (semantics only: no GPU runs this)" if hello.kind == "interpreter" else hello.kind
-        print(f"{name}[{case}] on {input_set}, {label}", flush=True)
-        opening = Open(
-            path=path,
-            spec=name,
-            case=case,
-            profile=profile,
-            seed_index=int(number),
-            ask_oracle=False,
-            inputs=str(inputs),
-        )
+        print(f"{name}[{case}] on {wanted}, {label}", flush=True)
+        opening = Open(path=path, spec=name, case=case, ask_oracle=False)
+        if wanted != FIRST:  # a run was there before, and what launches remember may come from there
+            server.answer(opening)
+            watch.candidate = True
+            server.answer(Try(config=dict(config)))
+            watch.candidate = False
+        opening = structs.replace(opening, profile=wanted.profile, seed_index=wanted.seed, inputs=str(inputs))
         opened = server.answer(opening)
         if not isinstance(opened, Opened) or opened.outcome != "qualified":
             return _cannot(opened)
