@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -50,8 +51,13 @@ def measure(settings: Settings, files: list[str]) -> Measured:
         device.hello()
         specs = {path: describe(device, path) for path in files}
         began, began_cpu_s = time.monotonic(), children_cpu_s()
-        for path, found in specs.items():
-            farm.prepare([CaseName(path, spec.name, case.id) for spec in found for case in spec.cases], silent)
+        cases = [
+            [CaseName(path, spec.name, case.id) for spec in found for case in spec.cases]
+            for path, found in specs.items()
+        ]
+        # As in a run: for a device all together, for targets file by file.
+        for together in cases if settings.device.startswith("target:") else [list(chain.from_iterable(cases))]:
+            farm.prepare(together, silent)
         took_s = time.monotonic() - began
         device.close()
         return Measured(took_s, children_cpu_s() - began_cpu_s, farm.totals, specs)

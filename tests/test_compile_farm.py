@@ -5,6 +5,7 @@ import signal
 import subprocess
 from collections import Counter
 from pathlib import Path
+from textwrap import dedent
 from typing import NamedTuple
 
 import pytest
@@ -195,6 +196,49 @@ class TestColdRun:
             "compile_error",
             "CompileTimeAssertionFailure: too large (line 2 of the function)",
         )
+
+
+class TestSeveralFiles:
+    """They are compiled together, before the first launch of any."""
+
+    BESIDE = """
+        import os
+        from ops import _scale, scale
+        from pytest_kernelqual import Case, grid, kernel_spec
+
+        @kernel_spec(kernel=_scale, candidates=grid(BLOCK=[16, 256]), cases=[Case(n=1600)])
+        def beside(case, seeded):
+            with open(os.environ["DEVICES"] + ".built", "a") as log:
+                log.write("built ")
+            x = seeded.normal((case.n,))
+            return lambda: {launch}
+    """
+
+    def test_second_run_looks_at_nothing(self, tmp_path: Path) -> None:
+        """What its launches need is known, and compiled."""
+        farmed = project(tmp_path)
+        (tmp_path / "qual_beside.py").write_text(dedent(self.BESIDE.format(launch="scale(x)")))
+        built = tmp_path / "devices.log.built"
+        first = farmed.run("--kernelqual-compile-workers=2")
+        assert (first.code, len(farmed.devices), set(farmed.compiled.values())) == (0, 1, {1})
+        assert len(farmed.compiled) == FINE_OBJECTS + 2
+        assert farmed.owners == set(farmed.devices)
+        builds = built.read_text().count("built")
+        again = farmed.run("--kernelqual-compile-workers=2")
+        assert again.document.digest == first.document.digest
+        assert built.read_text().count("built") - builds == builds - 1
+        assert f", {FINE_OBJECTS + 2} cached, " in again.text
+
+    def test_a_file_that_ends_the_process(self, tmp_path: Path) -> None:
+        """The others are compiled all the same."""
+        farmed = project(tmp_path)
+        dies = "os._exit(3)"
+        (tmp_path / "qual_beside.py").write_text(dedent(self.BESIDE.format(launch=dies)))
+        ended = farmed.run("--kernelqual-compile-workers=2")
+        assert ended.cases["qual_beside.py::beside::test_candidates[n1600]"].fixed.outcome == "fault"
+        assert {case.passed for case in ended.cases.values() if case.nodeid.startswith("qual_scale")} == {True}
+        assert farmed.owners <= set(farmed.devices)
+        assert not farmed.compilers & set(farmed.devices)
 
 
 def test_bad_compilers_cost_only_themselves(tmp_path: Path) -> None:

@@ -92,6 +92,8 @@ class ItemSession:
             self._run.farm.prepare(cases, self._compiling)
             record = self.case.run()
             if self._run.settings.targets:
+                # File by file, so that what is found shows early.
+                cases = [case for case in cases if case.path == cases[0].path]
                 records = self._run.targets.records(cases[0], cases[1:], self._compiling_for)
                 failures = [*record.failures, *target_failures(records, self._committed())]
                 record = structs.replace(record, targets=records, failures=failures, passed=not failures)
@@ -270,12 +272,11 @@ class Fixtures:
 
 
 def _cases_to_compile(item: pytest.Item, target: Target) -> list[CaseName]:
-    """Return the item's case, and those of the same file that this process will run after it."""
+    """Return the item's case, and those that this process will run."""
     targets = [target]
     # Under pytest-xdist nobody knows yet which worker will run them.
     if not hasattr(item.config, "workerinput"):
-        same_file = (one for one in item.session.items if one.path == item.path and _made_by_us(one))
-        targets += [one.stash[TARGET] for one in same_file if TARGET in one.stash]
+        targets += [one.stash[TARGET] for one in item.session.items if _made_by_us(one) and TARGET in one.stash]
     return [
         CaseName(one.declared.path, one.declared.spec.name, one.case.id)
         for one in targets

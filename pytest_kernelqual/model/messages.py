@@ -72,6 +72,7 @@ class Survey(Struct, frozen=True, tag=True, kw_only=True):
     """Of each case, what to look at beside the fixed launch; None: all candidates."""
     quiet: bool = False
     """Tell no progress: nobody reads it meanwhile."""
+    beside: "list[Survey]" = field(default_factory=list)  # of other files, compiled together with this one
 
 
 class OpenTiming(Struct, frozen=True, tag=True, kw_only=True):

@@ -1,6 +1,8 @@
 """Clocks, throttling and other processes of the device, where the driver's library tells."""
 
+import math
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,34 +20,43 @@ _THROTTLING = {
     0x80: "power brake",
 }
 
-
-def read_clocks(device: Device, *, processes: bool = True) -> Clocks | None:
-    """Return the state of an NVIDIA device, or None where it cannot be read.
-
-    Args:
-        device: The device.
-        processes: Look for foreign ones too, which takes several milliseconds.
-    """
-    if device.kind != "cuda":
-        return None
-    try:
-        import pynvml  # noqa: PLC0415 - optional, extra `nvidia`
-
-        return _read(pynvml, device, processes=processes)
-    except Exception:  # noqa: BLE001 - no library, no permission, an unknown device: nothing is claimed then
-        return None
+# Listing a device's processes takes several milliseconds, and one that matters stays longer than this.
+_PROCESSES_KNOWN_S = 0.5
 
 
-def _read(nvml: Any, device: Device, *, processes: bool) -> Clocks:
-    nvml.nvmlInit()
-    handle = nvml.nvmlDeviceGetHandleByUUID(_uuid(device))
-    reasons = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
-    running = nvml.nvmlDeviceGetComputeRunningProcesses(handle) if processes else []
-    return Clocks(
-        sm_mhz=nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
-        throttled=[name for bit, name in _THROTTLING.items() if reasons & bit],
-        foreign_processes=sum(map(_is_foreign, {process.pid for process in running})),
-    )
+class ClockReader:
+    """Read the state of one device."""
+
+    def __init__(self, device: Device) -> None:
+        """Touch nothing yet."""
+        self._device = device
+        self._looked_at_s = -math.inf
+        self._foreign = 0
+
+    def read(self) -> Clocks | None:
+        """Return the state of an NVIDIA device, or None where it cannot be read."""
+        if self._device.kind != "cuda":
+            return None
+        try:
+            import pynvml  # noqa: PLC0415 - optional, extra `nvidia`
+
+            return self._read(pynvml)
+        except Exception:  # noqa: BLE001 - no library, no permission, an unknown device: nothing is claimed then
+            return None
+
+    def _read(self, nvml: Any) -> Clocks:
+        nvml.nvmlInit()
+        handle = nvml.nvmlDeviceGetHandleByUUID(_uuid(self._device))
+        reasons = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
+        if time.monotonic() - self._looked_at_s > _PROCESSES_KNOWN_S:
+            running = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+            self._foreign = sum(map(_is_foreign, {process.pid for process in running}))
+            self._looked_at_s = time.monotonic()
+        return Clocks(
+            sm_mhz=nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
+            throttled=[name for bit, name in _THROTTLING.items() if reasons & bit],
+            foreign_processes=self._foreign,
+        )
 
 
 def _is_foreign(pid: int) -> bool:

@@ -37,7 +37,7 @@ from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.model.spec import KernelSpec
 from pytest_kernelqual.on_device.arms import compare_arms
 from pytest_kernelqual.on_device.capturing import save_launch
-from pytest_kernelqual.on_device.clocks import read_clocks
+from pytest_kernelqual.on_device.clocks import ClockReader
 from pytest_kernelqual.on_device.code import read_code
 from pytest_kernelqual.on_device.environment import Device, read_environment
 from pytest_kernelqual.on_device.executor import Executor
@@ -65,6 +65,7 @@ class Server:
         self._settings = settings
         self._send = send
         self.device = device
+        self._clocks = ClockReader(device)
         self._provocation = Provocation(device, wanted=settings.provocation)
         self._loader = Loader(settings, interpreted=self.device.interpreted)
         self.open_case: OpenCase | None = None
@@ -120,6 +121,11 @@ class Server:
             memory_gib=self._settings.compile_memory_gib,
             target=self.device.target,
         )
+        for one in (request, *request.beside):
+            self._look_at(survey, one)
+        return survey.compile(lambda done, of: self._tell(Progress(phase="compile", compiled=(done, of))))
+
+    def _look_at(self, survey: CompileSurvey, request: Survey) -> None:
         for number, (name, case) in enumerate(request.cases):
             spec = self._loader.find(request.path, name)
             candidates = self._loader.candidates(spec)
@@ -132,7 +138,6 @@ class Server:
             space = self._loader.space(spec)
             for exposure in (PLAIN, *probes):
                 survey.look(self._case(spec, case, exposure), candidates, limit_s, space=space)
-        return survey.compile(lambda done, of: self._tell(Progress(phase="compile", compiled=(done, of))))
 
     def _written_down(self, request: ReadCode | SaveInputs | SaveLaunch) -> Reply:
         """Answer what commands ask of one candidate."""
@@ -231,11 +236,11 @@ class Server:
             raise KernelqualError("no comparison is open; this is a fault of the tool")
         try:
             self._comparison.warm_up()
-            before = read_clocks(self.device, processes=False)
+            before = self._clocks.read()
             taken = [self._comparison.rounds(*pair, request.rounds) for pair in request.pairs]
         except UnmeasurableError as error:
             return Sampled(rounds=[], reason=str(error))
-        clocks = [clock for clock in (before, read_clocks(self.device)) if clock is not None]
+        clocks = [clock for clock in (before, self._clocks.read()) if clock is not None]
         return Sampled(rounds=taken, clocks=clocks)
 
     def _opened(self) -> OpenCase:

@@ -1,5 +1,6 @@
 """Compile what cases will launch before they are launched, and keep what does not compile."""
 
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
@@ -71,19 +72,46 @@ class CompileFarm:
         self.totals = Totals()
 
     def prepare(self, cases: Sequence[CaseName], on_progress: Callable[[int, int], None]) -> None:
-        """Have what cases of one file will launch compiled, each case once; never raises.
+        """Have what cases will launch compiled, each case once; never raises.
+
+        Cases of several files are compiled together, unless that ends the process: then file by file.
 
         Args:
-            cases: Cases of one spec file.
+            cases: The cases.
             on_progress: Told how many code objects are compiled, and of how many.
         """
-        new = [case for case in dict.fromkeys(cases) if case not in self._seen]
-        self._seen.update(new)
-        if not new or not self._settings.compile_workers:
+        files: dict[str, list[CaseName]] = {}
+        for case in dict.fromkeys(cases):
+            if case not in self._seen:
+                files.setdefault(case.path, []).append(case)
+        self._seen.update(*files.values())
+        if not files or not self._settings.compile_workers:
             return
+        surveys = [
+            Survey(path=path, cases=[(case.spec, case.case) for case in of_file]) for path, of_file in files.items()
+        ]
+        if len(surveys) > 1:
+            together = structs.replace(surveys[0], beside=surveys[1:])
+            with contextlib.suppress(KernelqualError):
+                self._survey(together, on_progress)
+                return
+        for survey in surveys:
+            self._prepare_file(survey, on_progress)
+
+    def _prepare_file(self, survey: Survey, on_progress: Callable[[int, int], None]) -> None:
         if self._hopeless:
-            self.refused[new[0].path] = self._hopeless
+            self.refused[survey.path] = self._hopeless
             return
+        try:
+            self._survey(survey, on_progress)
+        except DeviceProcessError as death:  # the next request finds a new process, and launches compile for themselves
+            self.totals.not_surveyed += len(survey.cases)
+            self.refused[survey.path] = death.cause
+        except KernelqualError as error:  # whoever launches is told too
+            self.refused[survey.path] = str(error)
+            self._hopeless = str(error) if isinstance(error, SettingsError) else ""
+
+    def _survey(self, survey: Survey, on_progress: Callable[[int, int], None]) -> None:
         limits = Limits(
             inputs_s=self._settings.start_timeout_s, compile_s=_SILENCE_S, run_s=self._settings.run_timeout_s
         )
@@ -93,21 +121,11 @@ class CompileFarm:
                 on_progress(*told.compiled)
 
         began = time.monotonic()
-        try:
-            if self._device.hello().kind == "interpreter":
-                return
-            request = Survey(path=new[0].path, cases=[(case.spec, case.case) for case in new])
-            reply = self._device.ask(request, limits, progress)
-        except DeviceProcessError as death:  # the next request finds a new process, and launches compile for themselves
-            self.totals.not_surveyed += len(new)
-            self.refused[new[0].path] = death.cause
+        if self._device.hello().kind == "interpreter":
             return
-        except KernelqualError as error:  # whoever launches is told too
-            self.refused[new[0].path] = str(error)
-            self._hopeless = str(error) if isinstance(error, SettingsError) else ""
-            return
+        reply = self._device.ask(survey, limits, progress)
         if isinstance(reply, Surveyed):
-            self._take(new[0].path, reply)
+            self._take(survey, reply)
             self.totals.took_s += time.monotonic() - began
 
     def failure(self, case: CaseName, config: str | None) -> CompileFailure | None:
@@ -118,11 +136,13 @@ class CompileFarm:
         """Return what a case's launches would meet on a target, the fixed launch first; empty if nothing is known."""
         return self._launched.get(case, [])
 
-    def _take(self, path: str, reply: Surveyed) -> None:
+    def _take(self, survey: Survey, reply: Surveyed) -> None:
+        # A spec's name occurs once in a run.
+        paths = {spec: one.path for one in (survey, *survey.beside) for spec, _ in one.cases}
         for failure in reply.failures:
-            self._failures[CaseName(path, failure.spec, failure.case), failure.config] = failure
+            self._failures[CaseName(paths[failure.spec], failure.spec, failure.case), failure.config] = failure
         for one in reply.launched:
-            self._launched.setdefault(CaseName(path, one.spec, one.case), []).append(one.launch)
+            self._launched.setdefault(CaseName(paths[one.spec], one.spec, one.case), []).append(one.launch)
         self.totals = structs.replace(
             self.totals,
             launches=self.totals.launches + reply.launches,
