@@ -21,7 +21,7 @@ def draw(text: str) -> str:
     kept = [line for line in text.splitlines() if not plain.sub("", line).startswith(_LEFT_OUT)]
     console = Console(record=True, width=WIDTH, force_terminal=True, file=Path("/dev/null").open("w"))  # noqa: SIM115
     console.print(Text.from_ansi("$ pytest --kernelqual\n" + "\n".join(kept)))
-    svg = console.export_svg(title="pytest --kernelqual", theme=MONOKAI)
+    svg = console.export_svg(title="pytest --kernelqual", theme=MONOKAI, unique_id="terminal")
     # No font is fetched: what draws it takes its own.
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL).replace("Fira Code", "monospace")
 
@@ -29,14 +29,14 @@ def draw(text: str) -> str:
 def text_of(svg: str) -> str:
     """Return the text of a picture, by lines."""
     lines: dict[str, str] = {}
-    for line, text in re.findall(r'<text [^>]*clip-path="url\(#[\w-]+-line-(\d+)\)"[^>]*>(.*?)</text>', svg):
+    for line, text in re.findall(r'<text [^>]*clip-path="url\(#terminal-line-(\d+)\)"[^>]*>(.*?)</text>', svg):
         lines[line] = lines.get(line, "") + unescape(text).replace("\xa0", " ")
     return "\n".join(lines.values())
 
 
 if __name__ == "__main__":
-    from test_start import first_run  # it reads the page, which a test of it does too
+    from test_start import story  # it reads the page, which a test of it does too
 
     with tempfile.TemporaryDirectory() as folder:
-        _, printed = first_run(Path(folder), "--color=yes", columns=WIDTH)
+        _, printed = next(story(Path(folder), "--color=yes", columns=WIDTH))
     FILE.write_text(draw(printed))
