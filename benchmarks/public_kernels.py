@@ -24,6 +24,7 @@ import sys
 import time
 import tomllib
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -33,6 +34,7 @@ from tabulate import tabulate
 ROOT = Path(__file__).resolve().parent.parent
 SUITE = ROOT / "tests/suites/public"
 _MOST_REASONS = 3
+_ENDING_S = 30
 
 
 class Row(NamedTuple):
@@ -70,7 +72,9 @@ def main() -> int:
     lost: list[str] = []
     environment: dict[str, Any] = {}
     for path in files:
-        document = run(path, options.device, options.target, max(1.0, until - time.monotonic()))
+        began = time.monotonic()
+        document = run(path, options.device, options.target, max(1.0, until - began))
+        print(f"{path.stem}: {time.monotonic() - began:.0f} s", file=sys.stderr, flush=True)
         if document is None:
             lost.append(path.name)
             continue
@@ -117,6 +121,8 @@ def run(path: Path, device: str, target: str, limit_s: float) -> dict[str, Any] 
         command = [sys.executable, "-m", "pytest", "--kernelqual", str(path), "-q", "-p", "no:cacheprovider"]
         command += [f"--kernelqual-device={device}", f"--kernelqual-json={report}"]
         command += [f"--kernelqual-target={target}"] if target else []
+        if not importlib.metadata.entry_points(group="pytest11", name="kernelqual"):  # a tree that is not installed
+            command += ["-p", "pytest_kernelqual.plugin"]
         path_s = os.pathsep.join([str(ROOT), *sys.path[:1], os.environ.get("PYTHONPATH", "")])
         with Path(name, "log").open("w+") as log:
             running = subprocess.Popen(
@@ -126,7 +132,9 @@ def run(path: Path, device: str, target: str, limit_s: float) -> dict[str, Any] 
                 running.wait(limit_s)
             except subprocess.TimeoutExpired:
                 running.terminate()  # it writes the report of what it has done
-                running.wait()
+                with suppress(subprocess.TimeoutExpired):
+                    running.wait(_ENDING_S)
+                running.kill()
             if report.exists():
                 document: dict[str, Any] = json.loads(report.read_text())
                 return document
@@ -137,11 +145,14 @@ def run(path: Path, device: str, target: str, limit_s: float) -> dict[str, Any] 
 
 def shown(rows: list[Row], environment: dict[str, Any], *, markdown: bool) -> str:
     """Return the table, what it was made with, and why things are as they are."""
+    distributions = importlib.metadata.packages_distributions()
+    names = {row.library: distributions[row.library][0] for row in rows}
+    versions = {library: f"{name} {importlib.metadata.version(name)}" for library, name in names.items()}
     targets = list(dict.fromkeys(one["target"] for row in rows for case in cases(row) for one in case["targets"]))
     device = (environment.get("device") or {}).get("name", "")
     table = [
         [
-            f"{row.library} {importlib.metadata.version(row.library)}",
+            versions[row.library],
             row.kernel,
             str(len(cases(row))),
             str(max((len(case["candidates"]) for case in cases(row)), default=0)),
@@ -196,18 +207,23 @@ def reasons(rows: list[Row], targets: list[str]) -> list[str]:
     found: dict[str, list[str]] = {}
     for row in rows:
         if row.record.get("problem"):
-            found.setdefault(row.record["problem"].splitlines()[0], []).append(row.record["kernel"])
+            found.setdefault(row.record["problem"].splitlines()[0].replace(f"{ROOT}/", ""), []).append(row.kernel)
         told = [(name, one) for name in targets for one in launches(row, name)]
         for place, one in [*told, *(("", record) for record in candidates(row))]:
             # What is compared with nothing tells so of each candidate.
             if one["outcome"] not in ("fits", "qualified") and not str(one["reason"]).startswith("no baseline"):
                 where = f" on {place}" if place else ""
                 found_here = one.get("detail", {}).get("mismatches")
-                reason = found_here[0]["diagnosis"] if found_here else " ".join(str(one["reason"]).split())[:200]
+                reason = (
+                    found_here[0]["diagnosis"]
+                    if found_here
+                    else " ".join(str(one["reason"]).replace(f"{ROOT}/", "").split())[:200]
+                )
                 kernels = found.setdefault(f"{one['outcome']}{where}: {reason}", [])
                 kernels += [row.kernel] if row.kernel not in kernels else []
     return [
-        f"* {reason} ({', '.join(names[:_MOST_REASONS])}{', ...' if len(names) > _MOST_REASONS else ''})"
+        f"* {reason} ({', '.join(f'`{name}`' for name in names[:_MOST_REASONS])}"
+        f"{', ...' if len(names) > _MOST_REASONS else ''})"
         for reason, names in found.items()
     ]
 

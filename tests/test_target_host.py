@@ -82,9 +82,9 @@ def test_answers(tmp_path: Path) -> None:
         for nodeid, case in ended.cases.items()
     }
     expected = {
-        "cuda:90": ("cuda", 9, 132, 232448, 1, False),
-        "cuda:80": ("cuda", 8, 56, 166912, 1, False),
-        "hip:gfx942": ("hip", 9, 228, 65536, 1, False),
+        "cuda:90": ("cuda", 9, 132, 232448, 1, True),
+        "cuda:80": ("cuda", 8, 56, 166912, 1, True),
+        "hip:gfx942": ("hip", 9, 228, 65536, 1, True),
     }
     assert heard.keys() == {"plain", "answers", "memory", "driver_memory", "no_such_property"}
     for target, answers in expected.items():

@@ -66,7 +66,7 @@ def driver_properties(target: Target) -> dict[str, Any]:
 
 
 def answer_for(target: Target) -> None:
-    """Let torch tell of one device of this target from now on; tensors stay on the CPU, and no device is available."""
+    """Let torch tell of one device of this target from now on; tensors stay on the CPU."""
     backend, architecture = target.name.split(":")
     digits = architecture.removeprefix("gfx")
     capability = (int(digits[:-2]), int(digits[-2], 16)) if backend == "hip" else divmod(int(digits), 10)
@@ -84,6 +84,7 @@ def answer_for(target: Target) -> None:
         **known,
     )
     answers = {
+        "is_available": lambda: True,
         "device_count": lambda: 1,
         "current_device": lambda: 0,
         "get_device_name": lambda _device=None: target.name,
