@@ -92,6 +92,8 @@ def main() -> int:
     if not options.only_report:
         devices = options.devices.split(",") if options.devices else visible_devices()
         print(f"devices: {' '.join(devices) or 'none'}", flush=True)
+        if not devices:
+            parser.error("no GPU is visible here, and nothing can be shown without one")
         for phase in PHASES:
             if options.phases and phase.name not in options.phases:
                 continue
@@ -102,7 +104,9 @@ def main() -> int:
             else:
                 run_phase(phase, devices, options, min(phase.limit_s, ends - time.monotonic()))
                 write(options, notes)
-    return write(options, notes)
+    text, problems = write(options, notes)
+    print(text, flush=True)
+    return 1 if problems else 0
 
 
 def visible_devices() -> list[str]:
@@ -220,17 +224,16 @@ def _sample(ended: threading.Event, samples: dict[str, list[int]]) -> None:
         print(f"use of devices is not sampled: {error}", file=sys.stderr, flush=True)
 
 
-def write(options: argparse.Namespace, notes: Sequence[str]) -> int:
-    """Write the report of all that is there, and the archive; return 1 where something is wrong."""
+def write(options: argparse.Namespace, notes: Sequence[str]) -> tuple[str, list[str]]:
+    """Write the report of all that is there, and the archive; return the report, and what is wrong."""
     text, problems = report(options.work, [phase.name for phase in PHASES])
-    lines = [text, *(f"* {note}" for note in notes)]
-    (options.report / "several-devices.md").write_text("\n".join(lines) + "\n")
+    text = "\n".join([text, *(f"* {note}" for note in notes)])
+    (options.report / "several-devices.md").write_text(f"{text}\n")
     with tarfile.open(options.report / "several-devices.tar.gz", "w:gz", compresslevel=3) as archive:
         for path in sorted(options.work.iterdir()):
             if path.is_file():
                 archive.add(path, path.name)
-    print("\n".join(lines), flush=True)
-    return 1 if problems else 0
+    return text, problems
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ class Scheduling(Struct, eq=False):
     sorted_rows: bool = False
     """Rows in the order of the collection, in which a budget is spent; else as their cases."""
     _queue: deque[Unit] = field(default_factory=deque)
-    _rows: dict[Any, list[int]] = field(default_factory=dict)
+    _rows: dict[Any, list[int]] = field(default_factory=lambda: {None: []})
     """Rows that wait, by the worker that got the cases; those under None are anybody's."""
     _pending: dict[Any, list[int]] = field(default_factory=dict)
     """Items that were sent to a worker and have not ended, in the order in which it runs them."""
@@ -140,7 +140,7 @@ class Scheduling(Struct, eq=False):
                 return
             made = self.make_units(self._nodeids)
             self._queue.extend(unit for unit in made if unit.cases)
-            self._rows[None] = [row for unit in made if not unit.cases for row in unit.rows]
+            self._rows[None] += [row for unit in made if not unit.cases for row in unit.rows]
         self._feed(self.nodes)
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
@@ -161,9 +161,9 @@ class Scheduling(Struct, eq=False):
     def remove_node(self, node: Any) -> str | None:
         """Hand out anew what a worker had not begun; return the item that it died in, if it did."""
         sent = self._pending.pop(node)
+        self._rows[None] += self._rows.pop(node, [])
         if not sent or self._nodeids is None:
             return None
-        self._rows[None] += self._rows.pop(node, [])
         crashed, *left = sent
         self._requeue(left)
         return self._nodeids[crashed]
