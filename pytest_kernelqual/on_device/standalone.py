@@ -188,10 +188,15 @@ def main() -> int:
         watch.cancel()
         if lines:
             print("\n".join(f"REPRODUCED (attempt {attempt + 1} of {ATTEMPTS}): {line}" for line in lines), flush=True)
-            os._exit(1)  # a device that faulted would hang or abort in a teardown
+            return 1
     print(f"not reproduced: {ATTEMPTS} attempts left the same bytes as the fixed launch")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    if "--no-guards" in sys.argv:  # a sanitizer reports at the end
+        sys.exit(status)
+    os._exit(status)  # no teardown: a device that faulted may hang in it

@@ -15,23 +15,25 @@ _CONSTANTS = re.compile(r"^# Constants\.\n.*?^# End of constants\.\n", re.MULTIL
 _REPLAY = '''\
 """Run one candidate of a spec and the fixed launch on saved inputs, and compare their bytes."""
 
+import os
 import sys
 from pathlib import Path
 
 from pytest_kernelqual import replay
 
-sys.exit(
-    replay(
-        spec={spec},
-        case={case},
-        config={config},
-        inputs=Path(__file__).with_name("inputs.pt"),
-        device={device},
-        input_set={input_set},
-        seed={seed},
-        repeats={repeats},
-    )
+status = replay(
+    spec={spec},
+    case={case},
+    config={config},
+    inputs=Path(__file__).with_name("inputs.pt"),
+    device={device},
+    input_set={input_set},
+    seed={seed},
+    repeats={repeats},
 )
+sys.stdout.flush()
+sys.stderr.flush()
+os._exit(status)  # no teardown: a device that faulted may hang in it
 '''
 
 
