@@ -18,6 +18,7 @@ from pytest_kernelqual.report.annotations import annotations, github, gitlab
 from pytest_kernelqual.report.changes import changes
 from pytest_kernelqual.report.changes_text import changes_text
 from pytest_kernelqual.report.document import build, encode, read
+from pytest_kernelqual.report.html import render
 from pytest_kernelqual.report.markdown import MARKER, diff_markdown, report_markdown
 from pytest_kernelqual.report.named import Named
 from pytest_kernelqual.report.whole import whole_text
@@ -96,6 +97,9 @@ def test_every_format_takes_hostile_records(
     check_markdown(report_markdown(reports))
     check_markdown(report_markdown(reports * 2))
     check_annotations(document)
+    page = render(reports)
+    assert page.isascii()
+    assert page.count("<script") == 2  # of its own
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
