@@ -396,6 +396,13 @@ def test_artifacts_of_a_stranger_are_read_as_data(story: Story, kind: str, tmp_p
     assert not list(story.main.rglob("pwned"))
 
 
+def test_the_comment_follows_the_workflow_that_it_names() -> None:
+    """By its name, and what it runs is the default branch's own."""
+    assert load(COMMENT)["on"] == {"workflow_run": {"workflows": [load(GPU)["name"]], "types": ["completed"]}}
+    (checkout,) = (step for step in steps_of(COMMENT) if step.get("uses", "").startswith("actions/checkout@"))
+    assert checkout["with"] == {"persist-credentials": False}
+
+
 @pytest.mark.parametrize(("event", "conclusion"), [("push", "success"), ("pull_request", "cancelled")])
 def test_only_ended_runs_of_pull_requests_are_commented(story: Story, event: str, conclusion: str) -> None:
     """Runs of branches have their summary, and a run that was cancelled has nothing to tell."""
