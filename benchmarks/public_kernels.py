@@ -9,8 +9,8 @@ Each spec file of `tests/suites/public` (or those of the libraries named, such a
 `pytest --kernelqual`; the table has one line a kernel, and `--markdown` prints it as docs/public-kernels.md has it.
 Without `--target`, no target is compiled for on a GPU, and cuda:90 and hip:gfx942 elsewhere.
 
-The exit status is 1 where a run left no report, and 2 where the libraries are not there; whatever a kernel does is no
-failure here.
+The exit status is 1 where a run left no report or a library is not there, and 2 where none is; whatever a kernel does
+is no failure here.
 """
 
 import argparse
@@ -64,8 +64,11 @@ def main() -> int:
         sys.path.insert(0, str(options.site.resolve()))
     files = [path for path in sorted(SUITE.glob("qual_*.py")) if library_of(path) in (options.libraries or LIBRARIES)]
     missing = [library_of(path) for path in files if importlib.util.find_spec(library_of(path)) is None]
-    if missing or not files:
-        print(f"not installed: {', '.join(missing)}; see --install and --site" if missing else "no such library")
+    files = [path for path in files if library_of(path) not in missing]
+    if missing:
+        print(f"not installed: {', '.join(missing)}; see --install and --site", file=sys.stderr)
+    if not files:
+        print(f"nothing to do; libraries: {', '.join(sorted(LIBRARIES))}")
         return 2
     until = time.monotonic() + 60 * options.minutes
     rows: list[Row] = []
@@ -83,7 +86,7 @@ def main() -> int:
         rows += [Row(library_of(path), names[kernel["kernel"]], kernel) for kernel in document["kernels"]]
     print(shown(rows, environment, markdown=options.markdown))
     print("".join(f"\nno report of {name}: its output is above" for name in lost))
-    return 1 if lost else 0
+    return 1 if lost or missing else 0
 
 
 def install(folder: Path) -> int:
