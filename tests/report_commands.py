@@ -38,7 +38,8 @@ def stored(
     incomplete: Sequence[str] = (),
 ) -> Path:
     """Write the report of a run, and return its path."""
-    nodeids = [one.nodeid for kernel in kernels for one in (*kernel.cases, *kernel.committed)]
+    cases = [case.nodeid for kernel in kernels for case in kernel.cases]
+    nodeids = [*cases, *(row.nodeid for kernel in kernels for row in kernel.committed)]
     write(path, encode(build(kernels, environment, nodeids, incomplete)))
     return path
 
@@ -82,17 +83,17 @@ def bad_reports(folder: Path) -> dict[str, tuple[Path, str]]:
     good = stored(folder / "good.json", [kernel(case(candidate("a")))])
     text = good.read_text()
     texts = {
-        "truncated": (text[: len(text) // 2], "truncated.json: "),
-        "nothing in it": ("", "Expecting value"),
+        "truncated": (text[: len(text) // 2], "is cut off after "),
+        "nothing in it": ("\n", "is empty; give a qualified-configurations.json, or run again"),
         "foreign": ('{"name": "junit"}', "schema is None; this version reads 'kernelqual/qualified-configurations/1'"),
         "another tool's list": ("[1, 2]", "holds a list, not the object of a report"),
         "older": (
             text.replace("configurations/1", "configurations/0"),
-            "schema is 'kernelqual/qualified-configurations/0'",
+            "this version reads 'kernelqual/qualified-configurations/1': run again with this version",
         ),
         "newer": (
             text.replace("configurations/1", "configurations/2"),
-            "schema is 'kernelqual/qualified-configurations/2'",
+            "this version reads 'kernelqual/qualified-configurations/1': update pytest-kernelqual",
         ),
         "edited": (text.replace('"outcome": "qualified"', '"outcome": "fault"'), "edited or damaged; run again"),
         "twice": (

@@ -217,10 +217,19 @@ def test_value_without_a_json_form_is_refused() -> None:
 
 
 def test_reading_refuses_another_schema_and_names_both(tmp_path: Path) -> None:
-    """A report of another version is not half understood."""
-    path = stored(tmp_path, schema="kernelqual/qualified-configurations/9")
-    with pytest.raises(DocumentError, match=r"schema is 'kernelqual/.*/9'; this version reads 'kernelqual/.*/1'"):
-        read(path)
+    """A report of another version is not half understood, and it is said what to do."""
+    for schema, what in (
+        ("kernelqual/qualified-configurations/9", "update pytest-kernelqual"),
+        ("kernelqual/qualified-configurations/10000", "update pytest-kernelqual"),
+        ("kernelqual/qualified-configurations/0", "run again with this version"),
+        ("kernelqual/qualified-configurations/x", "give a qualified-configurations.json of `pytest --kernelqual`"),
+        ("kernelqual/plan/1", "give a qualified-configurations.json of `pytest --kernelqual`"),
+    ):
+        path = stored(tmp_path, schema=schema)
+        with pytest.raises(DocumentError) as raised:
+            read(path)
+        told = f"schema is {schema!r}; this version reads 'kernelqual/qualified-configurations/1': {what}"
+        assert str(raised.value) == f"{path}: {told}"
 
 
 @pytest.mark.parametrize(
@@ -255,8 +264,9 @@ def test_reading_shows_path_and_value_of_what_is_wrong(tmp_path: Path, changes: 
         ('{"a": ' + "9" * 5000 + "}", "integer string conversion"),
         ("[" * 100_000, "nested too deeply"),
         ("[]", "holds a list"),
-        ("", "Expecting value"),
-        ('{"schema"', "Expecting ':'"),
+        ("", "is empty; give a qualified-configurations.json"),
+        ('{"schema"', "is cut off after 9 bytes; copy it again, or run again"),
+        ('{"schema"}', "Expecting ':'"),
         ("\ufeff{}", "BOM"),
         ("{}", "schema is None"),
     ],

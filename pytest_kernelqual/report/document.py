@@ -25,6 +25,7 @@ from pytest_kernelqual.report.plan import Plan
 
 __all__ = ["build", "check_writable", "encode", "failing", "read", "write"]
 
+_LONGEST_SHOWN = 80
 _FAMILY = (DOCUMENT_SCHEMA.rpartition("/")[0] + "/").encode()  # in a report of any version, damaged or not
 
 
@@ -104,11 +105,15 @@ def read(path: PathText) -> Document:
         raise DocumentError(
             f"cannot read {source!r}: {why}; give the path of a qualified-configurations.json"
         ) from error
+    if not data.strip():
+        raise DocumentError(f"{source}: is empty; give a qualified-configurations.json, or run again")
+    if data.lstrip().startswith(b"{") and not data.rstrip().endswith(b"}"):
+        raise DocumentError(f"{source}: is cut off after {len(data)} bytes; copy it again, or run again")
     plain = strict_json.parse(data, source)
     if not isinstance(plain, dict):
         raise DocumentError(f"{source}: holds a {type(plain).__name__}, not the object of a report")
     if plain.get("schema") != DOCUMENT_SCHEMA:
-        raise DocumentError(f"{source}: schema is {plain.get('schema')!a}; this version reads {DOCUMENT_SCHEMA!r}")
+        raise DocumentError(f"{source}: {_other_schema(plain.get('schema'))}")
     document: Document = strict_json.convert(plain, Document, source)
     found = _digest(document.kernels)
     if found != document.digest:
@@ -118,6 +123,19 @@ def read(path: PathText) -> Document:
     if document.items and document.universe != _universe(item.nodeid for item in document.items):
         raise DocumentError(f"{source}: universe is not that of its items: edited or damaged; run again")
     return document
+
+
+def _other_schema(seen: object) -> str:
+    """Say what is read instead of a schema, and what to do."""
+    family, _, number = DOCUMENT_SCHEMA.rpartition("/")
+    text = ascii(seen)
+    told = f"schema is {text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + '...'}; "
+    told += f"this version reads {DOCUMENT_SCHEMA!r}: "
+    version = seen.removeprefix(f"{family}/") if isinstance(seen, str) and seen.startswith(f"{family}/") else ""
+    if not (version.isascii() and version.isdecimal()):
+        return told + "give a qualified-configurations.json of `pytest --kernelqual`"
+    newer = len(version) > len(number) or int(version) > int(number)
+    return told + ("update pytest-kernelqual" if newer else "run again with this version")
 
 
 def _universe(nodeids: Iterable[str]) -> str:
