@@ -7,7 +7,8 @@
 replace torch and triton. `--site` is such a folder, in front of Python's path.
 Each spec file of `tests/suites/public` (or those of the libraries named, such as `liger_kernel`) is run by
 `pytest --kernelqual`; the table has one line a kernel, and `--markdown` prints it as docs/public-kernels.md has it.
-Without `--target`, no target is compiled for on a GPU, and cuda:90 and hip:gfx942 elsewhere.
+Without `--target`, no target is compiled for on a GPU, and cuda:90 and hip:gfx942 elsewhere. On a GPU that is itself a
+target, how often what was said of it holds is told too.
 
 The exit status is 1 where a run left no report or a library is not there, and 2 where none is; whatever a kernel does
 is no failure here.
@@ -35,6 +36,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SUITE = ROOT / "tests/suites/public"
 _MOST_REASONS = 3
 _ENDING_S = 30
+# Of a launch on a device; `unsupported` is said of both.
+_REFUSED = ("out_of_resources", "compile_error", "launch_error", "timeout", "unsupported")
 
 
 class Row(NamedTuple):
@@ -172,7 +175,28 @@ def shown(rows: list[Row], environment: dict[str, Any], *, markdown: bool) -> st
     made_with = ", ".join(f"{name} {environment.get(name)}" for name in ("torch", "triton", "python"))
     libraries = len({row.library for row in rows})
     told = f"{len({row.kernel for row in rows})} kernels of {libraries} libraries; {device}, {made_with}"
-    return "\n".join([told, "", text, "", *reasons(rows, targets)])
+    return "\n".join([told, "", text, "", *reasons(rows, targets), *agreement(rows, environment)])
+
+
+def agreement(rows: list[Row], environment: dict[str, Any]) -> list[str]:
+    """Hold what was said of the target that the device is against what it did, where it was a target too."""
+    device = environment.get("device") or {}
+    target = f"{device.get('kind')}:{str(device.get('architecture')).removeprefix('sm_')}"
+    told: list[tuple[str, str, str]] = []
+    for row in rows:
+        for case in cases(row):
+            really = {one["id"]: one["outcome"] for one in case["candidates"]}
+            said = [one for record in case["targets"] if record["target"] == target for one in record["launches"]]
+            told += [
+                (f"{row.kernel} {one['id']}", one["outcome"], really[one["id"]])
+                for one in said
+                if one["id"] in really and one["outcome"] != "unknown" and really[one["id"]] != "not_run"
+            ]
+    if not told:
+        return []
+    wrong = [one for one in told if (one[1] == "fits") is (one[2] in _REFUSED)]
+    lines = [f"{target} and {device['name']}: {len(told) - len(wrong)} of {len(told)} candidates agree"]
+    return ["", *lines, *(f"* {name}: {said} on the target, {did} on the device" for name, said, did in wrong)]
 
 
 def cases(row: Row) -> list[dict[str, Any]]:
