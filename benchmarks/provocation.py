@@ -3,8 +3,8 @@
 Four parts: microseconds that it adds to a launch; how much of uninitialised shared memory a kernel finds full of the
 pattern; whether hooks, allocator, random numbers and streams see anything of it; and the suite
 `tests/suites/provoked_on_gpu`, with provocation and without, against its `expected.json`.
-The exit status is 1 where a cost is above 50 us, the pattern was not found, something was seen, or an outcome is not
-the expected one.
+The exit status is 1 where dirtying costs more than 50 us or noise more than 500 us, the pattern was not found, something
+was seen, or an outcome is not the expected one.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from pytest_kernelqual.on_device.environment import Device  # noqa: E402 - from 
 from pytest_kernelqual.on_device.memory import PATTERN_A, PATTERN_B  # noqa: E402
 from pytest_kernelqual.on_device.provocation import Provocation  # noqa: E402
 
-MOST_US = 50.0
+MOST_US = {"plain": 50.0, "dirtied": 50.0, "dirtied, beside noise": 500.0}
 ROUNDS = 200
 
 
@@ -75,7 +75,7 @@ def _cost(provocation: Provocation) -> bool:
         )
     ]
     print(tabulate(rows, headers=["launch", "us", "added us"], floatfmt=".1f"))
-    return all(added_us < MOST_US for _, _, added_us in rows)
+    return all(added_us < MOST_US[name] for name, _, added_us in rows)
 
 
 def _time_us(act: Callable[[], None]) -> float:

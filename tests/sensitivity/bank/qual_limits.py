@@ -32,14 +32,14 @@ def refused(case, seeded):
     return lambda: copy(x)
 
 
-@kernel_spec(kernel=_copy, candidates=grid(FAULT=["far_past_end"]), cases=[Case(n=301)], run_timeout_s=SHORT_S)
+@kernel_spec(kernel=_copy, candidates=grid(FAULT=["far_past_end"]), cases=[Case(n=301)])
 def far_writes(case, seeded):
     """Write far beyond the guards."""
     x = seeded.normal((case.n,), name="x")
     return lambda: copy(x)
 
 
-@kernel_spec(kernel=_copy, candidates=grid(FAULT=["far_read"]), cases=[Case(n=301)], run_timeout_s=SHORT_S)
+@kernel_spec(kernel=_copy, candidates=grid(FAULT=["far_read"]), cases=[Case(n=301)])
 def far_reads(case, seeded):
     """Read far beyond the guards."""
     x = seeded.normal((case.n,), name="x")
@@ -50,7 +50,6 @@ def far_reads(case, seeded):
     kernel=_copy,
     candidates=grid(FAULT=["wrong_for_256"], BLOCK=[16, 32, 64, 128, 256, 512]),
     cases=[Case(n=301)],
-    run_timeout_s=SHORT_S,
 )
 def one_of_six(case, seeded):
     """Crash with one config of six."""
@@ -58,14 +57,14 @@ def one_of_six(case, seeded):
     return lambda: copy(x)
 
 
-@kernel_spec(kernel=_copy, candidates=grid(FAULT=["trap"]), cases=[Case(n=301)], run_timeout_s=SHORT_S)
+@kernel_spec(kernel=_copy, candidates=grid(FAULT=["trap"]), cases=[Case(n=301)])
 def traps(case, seeded):
     """Execute a trap instruction."""
     x = seeded.normal((case.n,), name="x")
     return lambda: copy(x)
 
 
-@kernel_spec(kernel=_asserting, candidates=grid(BLOCK=[32, 64, 128]), cases=[Case(n=320)], run_timeout_s=SHORT_S)
+@kernel_spec(kernel=_asserting, candidates=grid(BLOCK=[32, 64, 128]), cases=[Case(n=320)])
 def device_asserts(case, seeded):
     """Fail an assertion on the device."""
     x = seeded.normal((case.n,), name="x")
@@ -93,14 +92,14 @@ def chances(case, seeded):
     return lambda config: host_fault(x, config["FAULT"] if config else None)
 
 
-@kernel_spec(candidates=grid(FAULT=["abort", "none"]), cases=[Case(n=40)], run_timeout_s=SHORT_S)
+@kernel_spec(candidates=grid(FAULT=["abort", "none"]), cases=[Case(n=40)])
 def aborts(case, seeded):
     """Abort in host code."""
     x = seeded.normal((case.n,), name="x")
     return lambda config: host_fault(x, config["FAULT"] if config else None)
 
 
-@kernel_spec(candidates=grid(FAULT=["exit"]), cases=[Case(n=40)], run_timeout_s=SHORT_S)
+@kernel_spec(candidates=grid(FAULT=["exit"]), cases=[Case(n=40)])
 def exits(case, seeded):
     """Leave the process."""
     x = seeded.normal((case.n,), name="x")
