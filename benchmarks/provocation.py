@@ -3,8 +3,8 @@
 Four parts: microseconds that it adds to a launch; how much of uninitialised shared memory a kernel finds full of the
 pattern; whether hooks, allocator, random numbers and streams see anything of it; and the suite
 `tests/suites/provoked_on_gpu`, with provocation and without, against its `expected.json`.
-The exit status is 1 where dirtying costs more than 50 us or noise more than 500 us, the pattern was not found, something
-was seen, or an outcome is not the expected one.
+The exit status is 1 where dirtying costs more than 50 us or noise more than 500 us, the pattern was not found,
+something was seen, or an outcome is not the expected one.
 """
 
 import argparse
