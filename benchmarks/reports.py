@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 from tabulate import tabulate
 
 from pytest_kernelqual.judge.verdict import case_failures
-from pytest_kernelqual.model.config import Config
+from pytest_kernelqual.model.config import Config, Scalar
 from pytest_kernelqual.model.record import (
     CandidateRecord,
     CaseRecord,
@@ -175,7 +175,11 @@ def _case(
 
 
 def _candidate(index: int, rng: random.Random, other: random.Random, changed: float) -> CandidateRecord:
-    config = {"BLOCK": 16 << (index % 5), "num_warps": 1 << (index // 5 % 4), "num_stages": 1 + index // 20}
+    config: dict[str, Scalar] = {
+        "BLOCK": 16 << (index % 5),
+        "num_warps": 1 << (index // 5 % 4),
+        "num_stages": 1 + index // 20,
+    }
     weights = [weight for _, _, weight in OUTCOMES]
     drawn, order = (rng.choices(OUTCOMES, weights)[0], rng.choice(EVIDENCE)), rng.randbytes(16).hex()
     if other.random() < changed:
@@ -190,7 +194,7 @@ def _candidate(index: int, rng: random.Random, other: random.Random, changed: fl
         evidence=evidence if good else None,
         phase=None if good else "compare",
         detail={"mismatches": [MISMATCH], "input_set": "normal 0"} if outcome == "mismatch" else {},
-        resources={"shared_bytes": 1 << (10 + index % 7), "num_warps": config["num_warps"], "registers": 64},
+        resources={"shared_bytes": 1 << (10 + index % 7), "num_warps": 1 << (index // 5 % 4), "registers": 64},
         seeds=2,
         launches=8,
         order=order if good else "",
