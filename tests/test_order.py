@@ -23,7 +23,7 @@ from pytest_kernelqual.judge.order import (
     differences,
 )
 from pytest_kernelqual.judge.order_kernel import fingerprint
-from pytest_kernelqual.launch import dry_run, fake_driver
+from pytest_kernelqual.launch import dry_run, fake_driver, is_cached
 from pytest_kernelqual.on_device.kept_launches import KeptLaunches
 from pytest_kernelqual.on_device.kept_orders import KeptOrder
 from pytest_kernelqual.on_device.order import order_of_source
@@ -232,6 +232,13 @@ class TestKept:
         file.mkdir()
         assert KeptOrder("ir").read() is None
         KeptOrder("ir").write(order)
+
+    def test_cache_that_cannot_be_written(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Holds nothing, and nobody minds."""
+        monkeypatch.setenv("TRITON_CACHE_DIR", "/dev/null/cache")
+        KeptOrder("ir").write(Fingerprint(None, "why"))
+        assert KeptOrder("ir").read() is None
+        assert is_cached("a key", "a kernel") is False
 
     def test_what_is_unknown(self) -> None:
         """Stays so, with its reason."""

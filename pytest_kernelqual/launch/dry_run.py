@@ -77,7 +77,10 @@ class Specialisation:
 def is_cached(key: str, kernel: str) -> bool:
     """Tell whether Triton's cache has a code object, by its key and the name of its kernel."""
     name = f"{kernel[:150]}.json"  # as triton.compile cuts it
-    return not knobs.compilation.always_compile and name in (get_cache_manager(key).get_group(name) or {})
+    try:
+        return not knobs.compilation.always_compile and name in (get_cache_manager(key).get_group(name) or {})
+    except OSError:  # a cache that cannot be read, or in which no folder can be made
+        return False
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from triton.runtime.cache import get_cache_manager, triton_key
 
 
 class Kept:
-    """One small file in Triton's cache, if it is there."""
+    """One small file in Triton's cache, if it is there; a cache that cannot be read or written holds nothing."""
 
     def __init__(self, name: str, *of: object) -> None:
-        """Find its place.
+        """Name its place.
 
         Args:
             name: Of the file, without `.json`.
@@ -20,17 +20,16 @@ class Kept:
         """
         told = (triton_key(), sorted(get_cache_invalidating_env_vars().items()), of)
         self._name = f"kernelqual-{name}.json"
-        self._place = get_cache_manager(sha256(repr(told).encode()).hexdigest())
+        self._key = sha256(repr(told).encode()).hexdigest()
 
     def read(self) -> bytes | None:
         """Return what was kept; None where nothing was."""
-        path = self._place.get_file(self._name)
-        try:
+        with contextlib.suppress(OSError, RuntimeError):
+            path = get_cache_manager(self._key).get_file(self._name)
             return None if path is None else Path(path).read_bytes()
-        except OSError:
-            return None
+        return None
 
     def write(self, content: bytes) -> None:
         """Keep something; where there is no room, it has to be found out anew."""
-        with contextlib.suppress(OSError):
-            self._place.put(content, self._name)
+        with contextlib.suppress(OSError, RuntimeError):
+            get_cache_manager(self._key).put(content, self._name)
