@@ -13,7 +13,7 @@ from pytest_kernelqual.model.config import Config
 pytest_plugins = ["launch_fixtures"]
 
 
-class Remembering(KernelInterface[Any]):
+class Remembering(KernelInterface[Any]):  # type: ignore[misc]
     """Launch what the first launch of each tensor type has compiled, past Triton's kernel object."""
 
     def __init__(self, fn: Any) -> None:
@@ -78,3 +78,20 @@ def test_dry_runs(compiled: Any, x: torch.Tensor) -> None:
                 compiled.by_lambda(remembering, x, BLOCK=64)
         assert [launch.grid for launch in run.launches] == [(-(-N // 64),), (-(-N // 32),)]
         assert (run.strays, run.retained(), remembering.kernels) == (0, 0, {})
+
+
+class Streamed(Remembering):
+    """Called in a way of its own, as what torch's compiler generates."""
+
+    def run(self, *args: Any, stream: int) -> str:  # type: ignore[override]
+        """Launch something that Triton does not see."""
+        assert args
+        return f"on stream {stream}"
+
+
+def test_wrapper_that_is_called_in_its_own_way(compiled: Any, x: torch.Tensor) -> None:
+    """It runs as ever."""
+    streamed = Streamed(compiled.scaled)
+    with dry_run() as run, observed(streamed, Config(BLOCK=32)):
+        assert streamed.run(x, stream=7) == "on stream 7"
+    assert run.launches == []

@@ -44,7 +44,8 @@ def pass_through(undo: ExitStack, concerns: Callable[[Any], bool] = lambda _wrap
     def passing(original: Callable[..., Any]) -> Callable[..., Any]:
         def run(wrapper: Any, *args: Any, **keywords: Any) -> Any:
             inner = getattr(wrapper, "fn", None)
-            if not isinstance(inner, KernelInterface) or not concerns(wrapper):
+            # Without a grid it is called in a way of its own, as torch's compiler calls what it has generated.
+            if "grid" not in keywords or not isinstance(inner, KernelInterface) or not concerns(wrapper):
                 return original(wrapper, *args, **keywords)
             return inner.run(*args, **keywords)
 
