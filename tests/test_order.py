@@ -238,7 +238,7 @@ class TestKept:
         monkeypatch.setenv("TRITON_CACHE_DIR", "/dev/null/cache")
         KeptOrder("ir").write(Fingerprint(None, "why"))
         assert KeptOrder("ir").read() is None
-        assert is_cached("a key", "a kernel") is False
+        assert is_cached("00" * 32, "a kernel") is False
 
     def test_what_is_unknown(self) -> None:
         """Stays so, with its reason."""
