@@ -29,8 +29,8 @@ def attention_inputs(case, seeded, **given):
     return [seeded.normal(shape, dtype=case.dtype, name=name, std=0.5, **given) for name in ("q", "k", "v")]
 
 
-def gates(case, seeded, **given):
-    return seeded.uniform((case.batch, case.steps, case.heads), low=-0.1, high=0.0, name="g", **given)
+def gates(case, seeded):
+    return seeded.uniform((case.batch, case.steps, case.heads), low=-0.1, high=0.0, name="g")
 
 
 @kernel_spec(kernel=chunk_local_cumsum_scalar_kernel, cases=SEQUENCES, screen=REDUCES)
@@ -61,9 +61,9 @@ def fla_chunk_outputs(case, seeded):
 @kernel_spec(kernel=chunk_bwd_kernel_dv, cases=SEQUENCES, screen=REDUCES)
 def fla_chunk_backward_dv(case, seeded):
     q, k, v = attention_inputs(case, seeded, requires_grad=True)
-    g = gates(case, seeded, requires_grad=True)
     upstream = seeded.normal((case.batch, case.steps, case.heads, case.dim), dtype=case.dtype, name="upstream")
-    return lambda: chunk_simple_gla(q, k, v, g)[0].backward(upstream)
+    # Without gates: on Hopper the library refuses the gated one with triton 3.4 to 3.7.0, which miscompiles it.
+    return lambda: chunk_simple_gla(q, k, v)[0].backward(upstream)
 
 
 @kernel_spec(kernel=fused_recurrent_fwd_kernel, candidates=grid(num_warps=[1, 2, 4]), cases=SEQUENCES, screen=REDUCES)
