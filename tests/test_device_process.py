@@ -119,6 +119,15 @@ def test_answers_in_order(owner: Owner) -> None:
     assert owner.pid == first
 
 
+def test_what_was_qualified_need_not_run_to_be_timed(owner: Owner) -> None:
+    """Unless it was another process that qualified it."""
+    for_timing = Open(path=owner.path, spec="planted", case="n4", for_timing=True)
+    owner.device.close()
+    assert owner.device.ask(for_timing, LIMITS) == Opened(outcome="qualified", launches=1)
+    assert owner.open().launches > 1
+    assert owner.device.ask(for_timing, LIMITS) == Opened(outcome="qualified", launches=0)
+
+
 def test_environment_names_versions(owner: Owner) -> None:
     """Provenance comes from the process that runs kernels."""
     reply = owner.device.ask(ReadEnvironment(), LIMITS)

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 
+from pytest_kernelqual.errors import KernelqualError
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import OpenTiming
 from pytest_kernelqual.on_device.forms import Form
@@ -41,7 +42,9 @@ def compare_arms(opened: OpenCase, request: OpenTiming, ruler: Ruler, *, stream:
         ruler: Of this device.
         stream: Names the seeds of the input sets.
     """
-    device = opened.device
+    device, known = opened.device, opened.to_time
+    if known is None:
+        raise KernelqualError("a case was timed before it was opened; this is a fault of the tool")
     draws: list[torch.Tensor] = []
 
     def allocate(shape: tuple[int, ...], strides: tuple[int, ...], dtype: torch.dtype, *, name: str) -> torch.Tensor:
@@ -65,10 +68,10 @@ def compare_arms(opened: OpenCase, request: OpenTiming, ruler: Ruler, *, stream:
     return Comparison(
         make_set,
         [partial(opened.observed, config) for config in configs],
-        arguments=[(config,) if opened.takes_config else () for config in configs],
+        arguments=[(config,) if known.takes_config else () for config in configs],
         ruler=ruler,
-        output_bytes=opened.output_bytes,
-        mutates=opened.mutates,
+        output_bytes=known.output_bytes,
+        mutates=known.mutates,
         target_us=request.target_us,
         cold=request.cold,
     )

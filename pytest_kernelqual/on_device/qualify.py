@@ -2,6 +2,7 @@
 
 from contextlib import AbstractContextManager
 from functools import cached_property, partial
+from typing import NamedTuple
 
 from msgspec import structs
 
@@ -35,6 +36,17 @@ from pytest_kernelqual.on_device.programs import Programs, same_configs
 from pytest_kernelqual.on_device.wording import deviation_in_words, first_line
 
 
+class ToTime(NamedTuple):
+    """What timing must know of a case's fixed launch."""
+
+    output_bytes: int
+    """How many it gives."""
+    mutates: bool
+    """It changes its inputs."""
+    takes_config: bool
+    """The launch takes the config as its argument."""
+
+
 class OpenCase:
     """Hold the inputs of a case for one seed and the outputs of its fixed launch."""
 
@@ -54,6 +66,8 @@ class OpenCase:
         self._exposing = executor.exposure != PLAIN
         self._batch: BatchCheck | None = None
         self._fixed: Run | None = None
+        self.to_time: ToTime | None = None
+        """Known when the fixed launch has run."""
         self._references: References | None = None
         """What the oracle says, where the fixed launch says otherwise."""
 
@@ -112,8 +126,15 @@ class OpenCase:
                 fatal=failed.fatal,
             )
 
-    def open_for_timing(self) -> Opened:
-        """Build the inputs and run the fixed launch once: enough to time the case, and nothing to compare with."""
+    def open_for_timing(self, known: ToTime | None) -> Opened:
+        """Open the case to be timed, with nothing to compare with: build and run the fixed launch once if need be.
+
+        Args:
+            known: What this process has learnt when it qualified the case.
+        """
+        if known is not None:
+            self.to_time, self.executor.takes_config = known, known.takes_config
+            return Opened(outcome="qualified")
         try:
             self.executor.build()
             self._fixed = self._run_fixed()
@@ -168,21 +189,6 @@ class OpenCase:
         """Return the context in which launches take the config; None is the fixed launch."""
         return self.executor.observed(config)
 
-    @property
-    def takes_config(self) -> bool:
-        """Tell whether the launch takes the config as its argument."""
-        return self.executor.takes_config
-
-    @property
-    def output_bytes(self) -> int:
-        """Count the bytes that the fixed launch gave; 0 before the case was opened."""
-        return sum(output.tensor.numel() for output in self._fixed.outputs) if self._fixed is not None else 0
-
-    @property
-    def mutates(self) -> bool:
-        """Tell whether the fixed launch changes its inputs."""
-        return bool(self.executor.mutated)
-
     def close(self) -> list[Buffer]:
         """Let go of what an error held, and return what the launches left alive."""
         self.executor.last_error = None  # its frames hold tensors
@@ -210,6 +216,8 @@ class OpenCase:
     def _run_fixed(self) -> Run:
         run = self.executor.execute(None, PATTERN_A)
         self.executor.mutated = run.changed
+        output_bytes = sum(output.tensor.numel() for output in run.outputs)
+        self.to_time = ToTime(output_bytes, bool(run.changed), self.executor.takes_config)
         return run
 
     def _from_oracle(self, fixed: Run) -> list[Deviation]:

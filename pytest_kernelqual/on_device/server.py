@@ -45,7 +45,7 @@ from pytest_kernelqual.on_device.guards import Buffer
 from pytest_kernelqual.on_device.layouts import CHEAP_LAYOUT_PROBES, PLAIN, Exposure
 from pytest_kernelqual.on_device.loader import Loader
 from pytest_kernelqual.on_device.provocation import Provocation
-from pytest_kernelqual.on_device.qualify import OpenCase
+from pytest_kernelqual.on_device.qualify import OpenCase, ToTime
 from pytest_kernelqual.on_device.saved_inputs import save_inputs, with_saved_inputs
 from pytest_kernelqual.on_device.surveying import CompileSurvey
 from pytest_kernelqual.on_device.timing import Comparison, Ruler, probe_ruler
@@ -72,6 +72,7 @@ class Server:
         self._stream = ""
         self._looked_at = ("", "", "")
         self._lasting = Lasting()
+        self._to_time: dict[tuple[str, str, str], ToTime] = {}
         self._left_alive: list[Buffer] = []
         self._comparison: Comparison | None = None
         self._ruler: Ruler | None = None
@@ -168,9 +169,12 @@ class Server:
             self._looked_at, self._lasting = name, Lasting()
         self.open_case.executor.lasting = self._lasting
         if request.for_timing:
-            return self.open_case.open_for_timing()
+            return self.open_case.open_for_timing(self._to_time.get(name))
         first = InputSet(request.profile, request.seed_index) == FIRST
-        return self.open_case.open(ask_oracle=request.ask_oracle, check_batch=first)
+        opened = self.open_case.open(ask_oracle=request.ask_oracle, check_batch=first)
+        if first and opened.outcome == "qualified" and self.open_case.to_time is not None:
+            self._to_time[name] = self.open_case.to_time
+        return opened
 
     def _close_case(self) -> None:
         """Free the open case, all but what its launches left alive: the next ones may find it."""
