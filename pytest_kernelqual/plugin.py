@@ -87,6 +87,11 @@ _VALUES = (
     ),
     ("budget", "TIME", "how long committed configs may be timed, for example 60s; default no limit"),
     (
+        "target-orders",
+        "SWITCH",
+        "on or off: compare arithmetic orders on compile targets too, a second compilation of each code; default off",
+    ),
+    (
         "target-budget",
         "TIME",
         "how long a run waits for committed configs to be compiled for GPUs that are not there; 0: never; default 10s",

@@ -44,6 +44,7 @@ def read_settings(config: pytest.Config, *, slot: int | None = None) -> Settings
         compile_timeout_s=_value(config, "compile-timeout", _seconds, 120.0),
         compile_workers=_value(config, "compile-workers", _count(0, _MAX_COUNT), _cores(config)),
         targets=_targets(config),
+        target_orders=_value(config, "target-orders", _switch, default=False),
         target_budget_s=_value(config, "target-budget", _budget_or_none, 10.0),
         compile_memory_gib=_value(config, "compile-memory", _gib, 8.0),
         start_timeout_s=_value(config, "start-timeout", _seconds, 300.0),

@@ -12,7 +12,7 @@ from pytest_kernelqual.launch.kernels import (
     is_kernel,
     kernel_function,
 )
-from pytest_kernelqual.launch.program import Lasting, Look, Program
+from pytest_kernelqual.launch.program import Lasting, Look, Program, launched_code
 from pytest_kernelqual.launch.proof import Launch, Launches
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "is_cached",
     "is_kernel",
     "kernel_function",
+    "launched_code",
     "observed",
     "pinned",
 ]

@@ -132,13 +132,11 @@ class Look:
             raise UnknownProgramError(f"argument {launch.arguments.unknown[0]} of {name} cannot be described")
         if launch.compiled is None:
             raise UnknownProgramError(f"{name} was not compiled")
-        code = code_digest(launch.compiled.kernel)
+        code = launched_code(launch.compiled)
         if code is None:
             raise UnknownProgramError(f"the compiled code of {name} cannot be read")
-        metadata = launch.compiled.metadata._asdict()
         return [
             code,
-            sorted((key, repr(value)) for key, value in metadata.items() if key not in _COMPILED_IN),
             launch.grid and (*launch.grid, 1, 1)[:3],
             sorted((key, type(value).__name__, repr(value)) for key, value in launch.arguments.scalars.items()),
             launch.arguments.pointers,
@@ -158,6 +156,14 @@ class Look:
             log.prove()
         except KernelqualError as error:
             raise UnknownProgramError(str(error)) from error
+
+
+def launched_code(compiled: Any) -> str | None:
+    """Return a digest of all that a launch takes of compiled code; None where it cannot be read."""
+    code = code_digest(compiled.kernel)
+    metadata = compiled.metadata._asdict()
+    told = sorted((key, repr(value)) for key, value in metadata.items() if key not in _COMPILED_IN)
+    return None if code is None else _digest((code, told))
 
 
 def _digest(value: Any) -> str:

@@ -268,6 +268,7 @@ class CompiledFor(Struct, frozen=True, kw_only=True):
     spec: str
     case: str
     launch: TargetLaunch
+    dead_axes: list[str] = field(default_factory=list)  # of the case, beside its fixed launch
 
 
 class Surveyed(Struct, frozen=True, tag=True, kw_only=True):

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from pytest_kernelqual.model.config import Scalar
 from pytest_kernelqual.model.outcome import Evidence, Outcome, Phase
-from pytest_kernelqual.model.target_record import CompiledRows, TargetRecord
+from pytest_kernelqual.model.target_record import CompiledRows, TargetNeeds, TargetRecord
 
 DOCUMENT_SCHEMA = "kernelqual/qualified-configurations/1"
 
@@ -277,6 +277,8 @@ class KernelRecord(Struct, frozen=True, kw_only=True):
     """What a reader must know, for example which config of an autotuned kernel is the fixed launch."""
     cases: list[CaseRecord] = field(default_factory=list)
     committed: list[CommittedRecord] = field(default_factory=list)
+    targets: list[TargetNeeds] = field(default_factory=list)
+    """What its launches need on compile targets, all cases together."""
     problem: str = ""
     """Why nothing ran: a file that does not import, a wrong declaration."""
 

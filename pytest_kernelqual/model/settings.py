@@ -42,6 +42,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Processes that compile before a case's first launch; 0: each launch compiles for itself."""
     targets: tuple[str, ...] = ()
     """Compile targets: what every launch would meet on a device that is not there."""
+    target_orders: bool = False
+    """Compare arithmetic orders on compile targets too, which takes a second compilation of each code object."""
     target_budget_s: float = 10.0
     """How long a process waits for committed configs to be compiled for devices that are not there; 0: never."""
     compile_memory_gib: float = 8.0

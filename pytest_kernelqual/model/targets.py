@@ -16,6 +16,8 @@ class Target(NamedTuple):
     threads: int = 1024
     tensor_columns: int = 0
     """Columns of tensor memory; 0 where there is none."""
+    registers: int = 255
+    """Registers that a thread may have; the compiler keeps to it, and puts on the stack what is beyond."""
     compute_units: int = 0
     """Streaming multiprocessors or compute units of a product; 0 where they are not known."""
 
@@ -24,6 +26,8 @@ class Target(NamedTuple):
 # thread block, threads per block. Tensor memory: PTX ISA, "Tensor Memory": 512 columns for sm_100 and sm_103.
 # AMD: "Hardware specifications" of the ROCm documentation, LDS of a compute unit or of one half of a work-group
 # processor, which is what one work-group may take; work-groups of at most 1024 work-items.
+# Registers of a thread: the same table of NVIDIA's; AMD's instruction set manuals: 512 vector registers, those for
+# accumulation among them, on CDNA 2 and later, 256 on RDNA.
 _TARGETS = {
     target.name: target
     for target in (
@@ -37,15 +41,15 @@ _TARGETS = {
         Target("cuda:103", 227 * _KIB, tensor_columns=512),
         Target("cuda:120", 99 * _KIB),
         Target("cuda:121", 99 * _KIB),
-        Target("hip:gfx90a", 64 * _KIB),
-        Target("hip:gfx942", 64 * _KIB),
-        Target("hip:gfx950", 160 * _KIB),
-        Target("hip:gfx1030", 64 * _KIB),
-        Target("hip:gfx1100", 64 * _KIB),
-        Target("hip:gfx1101", 64 * _KIB),
-        Target("hip:gfx1151", 64 * _KIB),
-        Target("hip:gfx1200", 64 * _KIB),
-        Target("hip:gfx1201", 64 * _KIB),
+        Target("hip:gfx90a", 64 * _KIB, registers=512),
+        Target("hip:gfx942", 64 * _KIB, registers=512),
+        Target("hip:gfx950", 160 * _KIB, registers=512),
+        Target("hip:gfx1030", 64 * _KIB, registers=256),
+        Target("hip:gfx1100", 64 * _KIB, registers=256),
+        Target("hip:gfx1101", 64 * _KIB, registers=256),
+        Target("hip:gfx1151", 64 * _KIB, registers=256),
+        Target("hip:gfx1200", 64 * _KIB, registers=256),
+        Target("hip:gfx1201", 64 * _KIB, registers=256),
     )
 }
 

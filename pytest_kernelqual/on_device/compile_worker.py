@@ -23,11 +23,11 @@ from triton.runtime.errors import OutOfResources
 from pytest_kernelqual.errors import DryRunError
 from pytest_kernelqual.launch import Specialisation, classify
 from pytest_kernelqual.launch.fake_driver import FakeDriver
-from pytest_kernelqual.launch.resources import read_resources
 from pytest_kernelqual.launch.targets import must_fit
 from pytest_kernelqual.model.outcome import Outcome
 from pytest_kernelqual.model.targets import Target
 from pytest_kernelqual.model.values import encodable
+from pytest_kernelqual.on_device.code_facts import CodeFacts, read_facts
 from pytest_kernelqual.on_device.order import order_of
 
 _LOG_BYTES = 16_384
@@ -46,12 +46,12 @@ class Job(NamedTuple):
     target: Target | None = None
     """Where it is compiled for a target: what it takes is read, and held against the target's limits."""
     ordered: bool = False
-    """It is compiled, and its arithmetic order is read, to be kept beside it."""
+    """Its arithmetic order is read, to be kept beside it; without a target, it is compiled already."""
 
     @property
     def key(self) -> str:
         """Return what tells jobs apart."""
-        return f"{self.specialisation.key}{'-order' if self.ordered else ''}"
+        return f"{self.specialisation.key}{'-order' if self.ordered and self.target is None else ''}"
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,8 +62,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     detail: dict[str, Any] = msgspec.field(default_factory=dict)
     compiled: bool = False
-    resources: dict[str, int] = msgspec.field(default_factory=dict)
-    """What the code takes; only for targets."""
+    facts: CodeFacts | None = None
+    """What is known of the code; only for targets."""
     duration_s: float = 0.0
 
 
@@ -208,27 +208,34 @@ def _compile(job: Job, memory_bytes: int) -> Ending:
     driver.set_active(FakeDriver(job.specialisation.target))
     try:
         compiled = job.specialisation.compile()
-        if job.ordered:
-            order_of(compiled)
-        ending = Ending(compiled=True) if job.target is None else fitted(job.target, read_resources(compiled))
+        if job.target is not None:
+            ending = fitted(job.target, read_facts(job.specialisation.key, compiled, ordered=job.ordered))
+        else:
+            ending = Ending(compiled=True)
+            if job.ordered:
+                order_of(compiled)
     except Exception as error:  # noqa: BLE001 - whatever a compiler raises
         ending = _failed(error, memory_bytes)
     return msgspec.structs.replace(ending, duration_s=time.monotonic() - began)
 
 
-def fitted(target: Target, resources: dict[str, int]) -> Ending:
+def fitted(target: Target, facts: CodeFacts) -> Ending:
     """Return whether compiled code can be launched on a target."""
     try:
-        must_fit(target, resources)
+        must_fit(target, facts.resources)
     except OutOfResources as error:
-        return msgspec.structs.replace(_failed(error, 0), compiled=True, resources=resources)
-    return Ending(compiled=True, resources=resources)
+        return msgspec.structs.replace(_failed(error, 0), compiled=True, facts=facts)
+    return Ending(compiled=True, facts=facts)
 
 
 def _failed(error: Exception, memory_bytes: int) -> Ending:
     chain = list(_causes(error))
     if any(isinstance(one, MemoryError) for one in chain):
         return _memory_ending(memory_bytes)
+    # A full disk under Triton's cache, say, which is no fault of the kernel.
+    of_system = next((one for one in chain if isinstance(one, OSError)), None)
+    if of_system is not None:
+        return Ending(reason=f"{type(of_system).__name__} while compiling: {of_system.strerror or of_system}")
     # What asks for the device while it compiles, which only the launch can answer.
     if any(isinstance(one, DryRunError) or "forked subprocess" in str(one) for one in chain):
         return Ending(reason="compiling asks for the device")

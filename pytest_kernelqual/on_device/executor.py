@@ -11,6 +11,7 @@ import torch
 
 from pytest_kernelqual.errors import InputError, KernelqualError, UnknownProgramError
 from pytest_kernelqual.launch import DryRun, Lasting, Launch, Launches, Look, Program, dry_run, observed, pinned
+from pytest_kernelqual.launch.trace import CallTrace, call_trace
 from pytest_kernelqual.model.case import Case
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.outcome import Phase
@@ -84,6 +85,7 @@ class Executor:
         self.lasting = Lasting()
         """What looks remember; those at several input sets of a case may share it."""
         self._looking = False
+        self._dry = DryRun()
         self.inputs = SeededInputs(
             stream=stream,
             device=device.torch_device,
@@ -221,29 +223,43 @@ class Executor:
             self.device.synchronize()
         return program
 
-    def dry_run(self, config: Config | None) -> tuple[DryRun, LaunchFailed | None]:
+    def trace(self) -> CallTrace:
+        """Return a trace for one dry run."""
+        return call_trace(
+            [item.tensor for item in self.inputs.tensors],
+            device=self.device.torch_device,
+            lasting=self.lasting.storages,
+            launched=lambda: len(self._dry.launches) + self._dry.strays,
+        )
+
+    def dry_run(self, config: Config | None, trace: CallTrace | None = None) -> tuple[DryRun, LaunchFailed | None]:
         """Return what a launch would launch, and how it failed, if it did; no kernel is launched.
 
         Memory holds zeros, which are the safest indices, and the host may not read what kernels should have computed.
+        A trace, if one is given, ends the launch where its calls cannot be compared with others.
         """
-        run = DryRun()
+        self._dry = DryRun()
         try:
             with self.failures():
                 if not self.device.target:  # where nothing is ever launched, nothing needs to be as in a launch
                     self._prepare()
                 with (
                     host_reads_refused(self.device) as refuse,
-                    dry_run(on_launch=refuse) as run,
+                    dry_run(on_launch=refuse, number=trace.pointer if trace is not None else None) as self._dry,
                     self.observed(config),
                     nullcontext() if self.device.target else self.memory.poisoned(0),
+                    trace.whole() if trace is not None else nullcontext(),
                 ):
-                    _ = self._called(config)
-                    del _
+                    returned = self._called(config)
+                if trace is not None:
+                    for name, value in [*leaves("return", returned), *self._grads()]:
+                        trace.note(name, value)
+                del returned
                 self.device.synchronize()
                 self.inputs.drop_gradients()
         except LaunchFailed as failed:
-            return run, failed
-        return run, None
+            return self._dry, failed
+        return self._dry, None
 
     def settle(self, unchanged: Callable[[], bool]) -> None:
         """Tell scratch from constants in what the fixed launch left alive.

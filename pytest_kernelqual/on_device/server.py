@@ -121,6 +121,7 @@ class Server:
             workers=self._settings.compile_workers,
             memory_gib=self._settings.compile_memory_gib,
             target=self.device.target,
+            ordered=self._settings.target_orders,
         )
         for one in (request, *request.beside):
             self._look_at(survey, one)

@@ -1,22 +1,26 @@
 """The survey: dry runs find out what cases would launch, and all of it is compiled in parallel before any launch."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pytest_kernelqual.launch import Specialisation, kernel_function
-from pytest_kernelqual.launch.resources import known_resources
+from msgspec import structs
+
+from pytest_kernelqual.judge.dead_axes import Launched, dead_axes
+from pytest_kernelqual.launch import DryRun, Specialisation, kernel_function
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import CompiledFor, CompileFailure, Surveyed
 from pytest_kernelqual.model.outcome import Outcome, TargetOutcome
 from pytest_kernelqual.model.target_record import TargetLaunch
 from pytest_kernelqual.model.targets import find_target
+from pytest_kernelqual.on_device.code_facts import CodeFacts, known_facts
 from pytest_kernelqual.on_device.compile_worker import Ending, Job, fitted
 from pytest_kernelqual.on_device.compiling import OnCompiled, compile_all
 from pytest_kernelqual.on_device.failed import LaunchFailed
 from pytest_kernelqual.on_device.kept_launches import KeptLaunches
 from pytest_kernelqual.on_device.layouts import PLAIN
 from pytest_kernelqual.on_device.qualify import OpenCase
+from pytest_kernelqual.on_device.target_evidence import Sketch, evidence, program, sketched
 
 _GIB = 1 << 30
 _OUTCOMES: dict[Outcome | None, TargetOutcome] = {
@@ -36,13 +40,16 @@ class _Launched(NamedTuple):
     keys: list[str]
     otherwise: TargetLaunch
     """What is told of it where it needs none."""
+    sketch: Sketch | None = None
+    """For targets: what tells it from the fixed launch besides code."""
 
 
 class CompileSurvey:
     """Look at cases one by one, then compile what they would launch."""
 
-    def __init__(self, *, workers: int, memory_gib: float, target: str = "") -> None:
-        """Keep how to compile, and for which target, if for one."""
+    def __init__(self, *, workers: int, memory_gib: float, target: str = "", ordered: bool = False) -> None:
+        """Keep how to compile, for which target, if for one, and whether arithmetic orders are to be compared there."""
+        self._ordered = ordered
         self._target = find_target(target) if target else None
         self._workers = workers
         self._memory_bytes = int(memory_gib * _GIB)
@@ -107,7 +114,7 @@ class CompileSurvey:
         if excluded:
             self._add(case, config, [], TargetLaunch(id=_id(config), outcome="unsupported", reason=excluded))
             return
-        run, failed = case.executor.dry_run(config)
+        run, failed, sketch = self._dry_run(case, config)
         if failed is not None and failed.fatal:
             raise failed
         outcome: TargetOutcome = "unknown"
@@ -123,24 +130,42 @@ class CompileSurvey:
             self._need(launch.specialisation, limit_s)
             if kernel is None or launch.jit.fn is kernel:  # without a kernel, the config is one of all that is launched
                 own.append(launch.specialisation.key)
-        self._add(case, config, own, TargetLaunch(id=_id(config), outcome=outcome, reason=reason))
+        self._add(case, config, own, TargetLaunch(id=_id(config), outcome=outcome, reason=reason), sketch)
         self._launches += len(run.launches)
         self._tainted |= run.retained() > 0
 
-    def _add(self, case: OpenCase, config: Config | None, keys: list[str], otherwise: TargetLaunch) -> None:
+    def _dry_run(self, case: OpenCase, config: Config | None) -> tuple[DryRun, LaunchFailed | None, Sketch | None]:
+        """Run dry, on a target with a trace of the calls, where they can be traced."""
+        executor = case.executor
+        # A launch that takes the config may do with it what no trace shows.
+        if self._target is not None and not executor.takes_config:
+            trace = executor.trace()
+            run, failed = executor.dry_run(config, trace)
+            if not trace.unknown:
+                return run, failed, sketched(run, trace, executor.lasting) if failed is None else None
+        return *executor.dry_run(config), None
+
+    def _add(
+        self,
+        case: OpenCase,
+        config: Config | None,
+        keys: list[str],
+        otherwise: TargetLaunch,
+        sketch: Sketch | None = None,
+    ) -> None:
         if case.executor.exposure == PLAIN:
-            self._launched.append(_Launched(case.spec.name, case.case.id, config, keys, otherwise))
+            self._launched.append(_Launched(case.spec.name, case.case.id, config, keys, otherwise, sketch))
 
     def _need(self, specialisation: Specialisation, limit_s: float) -> None:
         key = specialisation.key
         self._needed.append(specialisation)
         if key in self._cached or key in self._jobs:
             return
-        resources = known_resources(key) if self._target is not None else None
-        if not specialisation.cached() or (self._target is not None and resources is None):
-            self._jobs[key] = Job(specialisation, limit_s, self._target)
-        elif self._target is not None and resources is not None:
-            self._cached[key] = fitted(self._target, resources)
+        facts = known_facts(key, ordered=self._ordered) if self._target is not None else None
+        if not specialisation.cached() or (self._target is not None and facts is None):
+            self._jobs[key] = Job(specialisation, limit_s, self._target, ordered=self._ordered)
+        elif self._target is not None and facts is not None:
+            self._cached[key] = fitted(self._target, facts)
         else:
             self._cached[key] = Ending(compiled=True)
 
@@ -149,6 +174,9 @@ class CompileSurvey:
         endings = self._cached
         if self._jobs and not self._fatal:
             endings |= self._compiled(list(self._jobs.values()), on_compiled)
+            # What compiles, and does not lower with one stage, costs its order only.
+            again = [job._replace(ordered=False) for job in self._jobs.values() if self._lacks_order_only(job, endings)]
+            endings |= self._compiled(again, on_compiled)
         if self._target is None:  # a device on which candidates are compared
             new = [job._replace(ordered=True) for key, job in self._jobs.items() if _is_compiled(endings, key)]
             self._compiled(new, on_compiled)
@@ -177,12 +205,20 @@ class CompileSurvey:
             on_compiled=on_compiled,
         )
 
+    def _lacks_order_only(self, job: Job, endings: dict[str, Ending]) -> bool:
+        return self._ordered and not _is_compiled(endings, job.specialisation.key) and job.specialisation.cached()
+
     def _on_target(self, endings: dict[str, Ending]) -> Iterator[CompiledFor]:
+        facts = {key: ending.facts for key, ending in endings.items() if ending.facts is not None}
+        fixed: dict[tuple[str, str], Sketch | None] = {}
         for launched in self._launched:
             ended = [endings[key] for key in launched.keys if key in endings]
             told = launched.otherwise
+            if launched.config is None:
+                fixed[launched.spec, launched.case] = launched.sketch
             if ended:
-                names = sorted({name for ending in ended for name in ending.resources})
+                taken = [ending.facts.resources for ending in ended if ending.facts is not None]
+                names = sorted({name for one in taken for name in one})
                 worst = next(
                     (one for one in ended if not one.compiled or one.outcome is not None), Ending(compiled=True)
                 )
@@ -192,9 +228,22 @@ class CompileSurvey:
                     if worst.compiled and worst.outcome is None
                     else _OUTCOMES.get(worst.outcome, "unknown"),
                     reason=worst.reason,
-                    resources={name: max(one.resources.get(name, 0) for one in ended) for name in names},
+                    resources={name: max(one.get(name, 0) for one in taken) for name in names},
                 )
-            yield CompiledFor(spec=launched.spec, case=launched.case, launch=told)
+                if told.outcome == "fits" and launched.config is not None:
+                    of_fixed = fixed.get((launched.spec, launched.case))
+                    told = structs.replace(told, evidence=evidence(of_fixed, launched.sketch, facts))
+            dead = [] if launched.config is not None else self._dead_axes(launched, facts)
+            yield CompiledFor(spec=launched.spec, case=launched.case, launch=told, dead_axes=dead)
+
+    def _dead_axes(self, of: _Launched, facts: Mapping[str, CodeFacts]) -> list[str]:
+        """Return the parameters of a case's candidates that change nothing."""
+        found = []
+        for one in self._launched:
+            if (one.spec, one.case) == (of.spec, of.case) and one.config is not None:
+                told = program(one.sketch, facts)
+                found.append(Launched(one.config, (told,) if told else (), ran=bool(one.keys)))
+        return dead_axes(found)
 
     def _failures(self, endings: dict[str, Ending]) -> Iterator[CompileFailure]:
         for launched in self._launched:

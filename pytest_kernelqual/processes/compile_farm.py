@@ -65,6 +65,7 @@ class CompileFarm:
         self._seen: set[CaseName] = set()
         self._failures: dict[tuple[CaseName, str | None], CompileFailure] = {}
         self._launched: dict[CaseName, list[TargetLaunch]] = {}
+        self._dead_axes: dict[CaseName, list[str]] = {}
         self.refused: dict[str, str] = {}
         """By file, why none of its cases could be surveyed."""
         self._hopeless = ""
@@ -136,13 +137,19 @@ class CompileFarm:
         """Return what a case's launches would meet on a target, the fixed launch first; empty if nothing is known."""
         return self._launched.get(case, [])
 
+    def dead_axes(self, case: CaseName) -> list[str]:
+        """Return the parameters of a case's candidates that change nothing on a target."""
+        return self._dead_axes.get(case, [])
+
     def _take(self, survey: Survey, reply: Surveyed) -> None:
         # A spec's name occurs once in a run.
         paths = {spec: one.path for one in (survey, *survey.beside) for spec, _ in one.cases}
         for failure in reply.failures:
             self._failures[CaseName(paths[failure.spec], failure.spec, failure.case), failure.config] = failure
         for one in reply.launched:
-            self._launched.setdefault(CaseName(paths[one.spec], one.spec, one.case), []).append(one.launch)
+            case = CaseName(paths[one.spec], one.spec, one.case)
+            self._launched.setdefault(case, []).append(one.launch)
+            self._dead_axes.setdefault(case, one.dead_axes)
         self.totals = structs.replace(
             self.totals,
             launches=self.totals.launches + reply.launches,

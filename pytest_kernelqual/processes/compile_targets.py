@@ -56,7 +56,14 @@ class CompileTargets:
             target = find_target(name)
             farm.prepare([case, *later], lambda done, of, name=name: on_progress(name, done, of))  # type: ignore[misc]
             launches = farm.launched(case) or [unknown(farm.refused.get(case.path, ""))]
-            found.append(TargetRecord(target=target.name, shared_limit_bytes=target.shared_bytes, launches=launches))
+            found.append(
+                TargetRecord(
+                    target=target.name,
+                    shared_limit_bytes=target.shared_bytes,
+                    launches=launches,
+                    dead_axes=farm.dead_axes(case),
+                )
+            )
         return found
 
     def close(self) -> None:

@@ -7,6 +7,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from pytest_kernelqual.errors import DocumentError
 from pytest_kernelqual.files import atomic, strict_json
 from pytest_kernelqual.files.atomic import PathText, write
@@ -22,6 +24,7 @@ from pytest_kernelqual.model.record import (
     KernelRecord,
 )
 from pytest_kernelqual.report.plan import Plan
+from pytest_kernelqual.report.target_needs import target_needs
 
 __all__ = ["build", "check_writable", "encode", "failing", "read", "write"]
 
@@ -48,7 +51,7 @@ def build(
         universe=_universe(nodeids),
         environment=environment,
         controls=_controls(kernels),
-        kernels=list(kernels),
+        kernels=[structs.replace(kernel, targets=target_needs(kernel)) for kernel in kernels],
         items=plan.items if plan is not None else [],
         narrowed=plan.narrowed if plan is not None else {},
     )

@@ -1,78 +1,95 @@
 """Compile targets as text: kernel by target, with the largest need and the headroom."""
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 
 from tabulate import tabulate
 
 from pytest_kernelqual.model.outcome import TargetOutcome
 from pytest_kernelqual.model.record import KernelRecord
-from pytest_kernelqual.model.target_record import TargetLaunch, TargetRecord
+from pytest_kernelqual.model.target_record import TargetLaunch, TargetNeeds, TargetRecord
 from pytest_kernelqual.report.phrases import and_more, clean
+from pytest_kernelqual.report.target_needs import target_needs
 
 _LONGEST = 300
-_LONGEST_NAME = 60
 _REFUSED: tuple[TargetOutcome, ...] = ("out_of_resources", "compile_error", "timeout", "unsupported", "unknown")
 _KIB = 1024
+_HEADERS = (
+    "kernel", "target", "launches", "fit", "shared KiB", "free KiB", "registers", "free", "threads", "stack bytes",
+    "tensor columns", "same program", "same order", "refused",
+)  # fmt: skip
+# Left out where no kernel has anything to tell there.
+_OPTIONAL = ("stack bytes", "tensor columns", "same program", "same order", "refused")
+_TEXTS = ("kernel", "target", "refused")
 
 
 def targets_summary(kernels: Iterable[KernelRecord]) -> str:
     """Return the table of all kernels and targets, and what needs a look; empty where there are no targets."""
-    rows: list[list[str]] = []
+    rows: list[tuple[str, ...]] = []
+    refused: dict[tuple[str, str, str], list[str]] = {}
     notes: list[str] = []
     for kernel in kernels:
         by_target: dict[str, list[tuple[str, TargetRecord]]] = {}
         for case in kernel.cases:
             for record in case.targets:
                 by_target.setdefault(record.target, []).append((case.id, record))
-        for target, records in by_target.items():
-            rows.append(
-                [
-                    clean(kernel.kernel, _LONGEST_NAME),
-                    clean(target, _LONGEST_NAME),
-                    *_figures([record for _, record in records]),
-                ]
-            )
-            notes += _notes(kernel.kernel, target, records)
+        for needs in target_needs(kernel):
+            records = by_target[needs.target]
+            rows.append((kernel.kernel, needs.target, *_figures(needs)))
+            notes += _notes(kernel.kernel, needs.target, records)
+            for case_id, record in records:
+                for launch in record.launches:
+                    if launch.outcome != "fits":
+                        name = f"{kernel.kernel}[{case_id}] {launch.id}"
+                        refused.setdefault((needs.target, launch.outcome, launch.reason), []).append(name)
     if not rows:
         return ""
-    headers = ["kernel", "target", "launches", "fit", "refused", "shared KiB", "headroom KiB", "registers"]
-    align = ["left", "left", "right", "right", "left", "right", "right", "right"]
-    table = tabulate(rows, headers, tablefmt="simple", disable_numparse=True, colalign=align)
-    return "\n".join(["compile targets (nothing was launched there)", table, *notes])
+    lines = [
+        f"  {clean(f'{target}: {outcome}: {reason} ({and_more(names, 2)})', _LONGEST)}"
+        for (target, outcome, reason), names in refused.items()
+    ]
+    return "\n".join(["compile targets (nothing was launched there)", _table(rows), *lines, *notes])
 
 
-def _figures(records: Sequence[TargetRecord]) -> list[str]:
-    launches = [launch for record in records for launch in record.launches]
-    counts = Counter(launch.outcome for launch in launches)
-    fitting = [launch for launch in launches if launch.outcome == "fits"]
-    shared_bytes = max((launch.resources.get("shared_bytes", 0) for launch in fitting), default=0)
-    registers = max((launch.resources.get("registers", 0) for launch in fitting), default=0)
+def _table(rows: Sequence[tuple[str, ...]]) -> str:
+    kept = [
+        number
+        for number, name in enumerate(_HEADERS)
+        if name not in _OPTIONAL or any(row[number] not in ("", "0") for row in rows)
+    ]
+    return tabulate(
+        [[row[number] for number in kept] for row in rows],
+        [_HEADERS[number] for number in kept],
+        tablefmt="simple",
+        disable_numparse=True,
+        colalign=["left" if _HEADERS[number] in _TEXTS else "right" for number in kept],
+    )
+
+
+def _figures(needs: TargetNeeds) -> list[str]:
+    outcomes, taken, free = needs.outcomes, needs.needs, needs.headroom
     return [
-        str(len(launches)),
-        str(counts["fits"]),
-        ", ".join(f"{counts[outcome]} {outcome}" for outcome in _REFUSED if counts[outcome]),
-        f"{shared_bytes / _KIB:.1f}",
-        f"{(records[0].shared_limit_bytes - shared_bytes) / _KIB:.1f}",
-        str(registers),
+        str(sum(outcomes.values())),
+        str(outcomes.get("fits", 0)),
+        *(f"{figures.get('shared_bytes', 0) / _KIB:.1f}" if taken else "" for figures in (taken, free)),
+        *(str(figures.get("registers", "")) for figures in (taken, free)),
+        *(str(taken.get(name, "")) for name in ("threads", "stack_bytes", "tensor_columns")),
+        *(str(needs.evidence.get(name, "")) for name in ("identical_binary", "identical_order")),
+        ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in _REFUSED if outcomes.get(outcome)),
     ]
 
 
 def _notes(kernel: str, target: str, records: Sequence[tuple[str, TargetRecord]]) -> Iterator[str]:
-    """Yield a line for each way in which launches are refused, and one for spilled registers."""
-    groups: dict[tuple[str, str], list[str]] = {}
+    """Yield a line for spilled registers, and one for parameters that change nothing on any case."""
     spills: list[TargetLaunch] = []
-    for case, record in records:
-        for launch in record.launches:
-            if launch.outcome != "fits":
-                groups.setdefault((launch.outcome, launch.reason), []).append(f"{case} {launch.id}")
-            elif launch.resources.get("stack_bytes", 0):
-                spills.append(launch)
-    for (outcome, reason), names in groups.items():
-        yield f"  {clean(f'{kernel} on {target}: {outcome}: {reason} ({and_more(names, 2)})', _LONGEST)}"
+    for _, record in records:
+        spills += [one for one in record.launches if one.outcome == "fits" and one.resources.get("stack_bytes", 0)]
     if spills:
         most = max(spills, key=lambda launch: launch.resources["stack_bytes"])
         told = (
             f"{len(spills)} launches keep registers on the stack, up to {most.resources['stack_bytes']} bytes a thread"
         )
         yield f"  {clean(f'{kernel} on {target}: {told} ({most.id})', _LONGEST)}"
+    dead = sorted(set.intersection(*(set(record.dead_axes) for _, record in records)))
+    if dead:
+        told = f"{', '.join(dead)} changes nothing in what is launched"
+        yield f"  {clean(f'{kernel} on {target}: {told}', _LONGEST)}"

@@ -1,0 +1,124 @@
+"""Compilers that misbehave for a target: each costs its own candidate."""
+
+import os
+from pathlib import Path
+
+from acceptance import Ended, run
+from test_targets import SPEC as GEMM
+
+from pytest_kernelqual.model.target_record import TargetLaunch
+
+SPEC = """
+import os, resource, signal
+import torch, triton, triton.language as tl
+from triton.backends.nvidia.compiler import CUDABackend
+from triton.runtime.cache import FileCacheManager
+from pytest_kernelqual import Case, Config, kernel_spec
+
+real = CUDABackend.make_ttir
+
+def make_ttir(mod, metadata, opt, *more):
+    if opt.num_stages == 5:
+        os.abort()
+    if opt.num_stages == 6:
+        while True:
+            pass
+    if opt.num_stages == 2:
+        eaten = [bytearray(b"x" * (1 << 26)) for _ in range(400)]
+    if opt.num_stages == 8:
+        os.kill(os.getpid(), signal.SIGKILL)
+    full["disk"] = opt.num_stages == 9
+    return real(mod, metadata, opt, *more)
+
+CUDABackend.make_ttir = staticmethod(make_ttir)
+
+full = {"disk": False}
+really_put = FileCacheManager.put
+
+def put(self, *file, **more):
+    if full["disk"]:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1024, resource.RLIM_INFINITY))
+    try:
+        return really_put(self, *file, **more)
+    except OSError:
+        full["disk"] = False  # the next code object comes
+        raise
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+FileCacheManager.put = put
+
+@triton.jit
+def _twice(x, y, n, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
+
+@kernel_spec(
+    kernel=_twice,
+    candidates=[Config(num_stages=stages) for stages in (1, 2, 4, 5, 6, 8, 9)],
+    cases=[Case(n=256)],
+    compile_timeout_s=10,
+)
+def twice(case, seeded):
+    x = seeded.normal((case.n,))
+    def launch():
+        y = torch.empty_like(x)
+        _twice[(triton.cdiv(case.n, 64),)](x, y, case.n, BLOCK=64)
+        return y
+    return launch
+"""
+
+
+def launches(folder: Path, spec: str, *arguments: str) -> tuple[Ended, list[TargetLaunch]]:
+    """Run a spec file of one case for one target."""
+    (folder / "qual_it.py").write_text(spec)
+    (folder / "pytest.ini").write_text("[pytest]\nkernelqual_paths = .\nkernelqual_target = cuda:90\n")
+    (folder / "tmp").mkdir()
+    ended = run(
+        folder,
+        "--kernelqual-compile-workers=2",
+        *arguments,
+        TRITON_CACHE_DIR=str(folder / "cache"),
+        TMPDIR=str(folder / "tmp"),
+        COLUMNS="300",
+    )
+    (case,) = ended.cases.values()
+    return ended, case.targets[0].launches
+
+
+def test_bad_compilers_cost_only_themselves(tmp_path: Path) -> None:
+    """One aborts, one never ends, one eats memory, one is killed, one finds no room in Triton's cache."""
+    ended, found = launches(tmp_path, SPEC, "--kernelqual-compile-memory=0.25", "-n4", "-x")
+    assert [(launch.id, launch.outcome, launch.reason) for launch in found] == [
+        ("fixed", "fits", ""),
+        ("num_stages=1", "fits", ""),
+        ("num_stages=2", "compile_error", "the compiler needed more than 0.25 GiB of memory"),
+        ("num_stages=4", "fits", ""),
+        ("num_stages=5", "compile_error", "the compiler was ended by SIGABRT"),
+        ("num_stages=6", "timeout", "no answer within 10 s in phase compile"),
+        ("num_stages=8", "unknown", "the compiler was killed by the system"),
+        ("num_stages=9", "unknown", f"OSError while compiling: {os.strerror(27)}"),
+    ]
+    assert ended.code == 0
+
+
+def test_tile_that_compiles_for_minutes(tmp_path: Path) -> None:
+    """256 by 256 by 64 elements with one warp, for which the real compiler takes longer than anyone waits."""
+    decorated = GEMM.partition("@kernel_spec")[0]
+    spec = f"""{decorated}
+@kernel_spec(
+    kernel=_gemm,
+    candidates=[Config(BLOCK=256, BLOCK_K=64, num_warps=1), Config(BLOCK=32)],
+    cases=[Case(n=512, interpreter={{"n": 64}})],
+    compile_timeout_s=15,
+)
+def product(case, seeded):
+    a = seeded.normal((case.n, case.n), dtype="float16")
+    return lambda: gemm(a, a)
+"""
+    _, found = launches(tmp_path, spec)
+    assert [(launch.id, launch.outcome) for launch in found] == [
+        ("fixed", "fits"),
+        ("BLOCK=256,BLOCK_K=64,num_warps=1", "timeout"),
+        ("BLOCK=32", "fits"),
+    ]
