@@ -155,6 +155,16 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.add_hookspecs(specifications)
 
 
+@pytest.hookimpl(optionalhook=True, tryfirst=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int | None:
+    """Make `-n auto` one worker for each GPU; None leaves it to pytest-xdist, or to a project's own hook."""
+    if not config.option.kernelqual:
+        return None
+    from pytest_kernelqual.hooks.device_check import auto_workers  # noqa: PLC0415 - as below
+
+    return auto_workers(config)
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marker, and under --kernelqual the rest of the plugin."""
     config.addinivalue_line(

@@ -52,6 +52,11 @@ def pytest_configure() -> None:
     )
 
 
+def pytest_load_initial_conftests() -> None:
+    """Do so before pytest-xdist asks how many devices there are."""
+    pytest_configure()
+
+
 def main() -> None:
     """Run the device process with the stub in place of torch."""
     device_main.prepare = _prepare  # type: ignore[assignment]

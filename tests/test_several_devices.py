@@ -158,6 +158,29 @@ def test_idle_devices_are_told(tmp_path: Path) -> None:
     assert devices_seen(ended) == {"x": {"GPU-7"}}
 
 
+@pytest.mark.parametrize(
+    ("given", "workers"),
+    [
+        ({}, 3),
+        ({"CUDA_VISIBLE_DEVICES": "GPU-9"}, 1),
+        ({"PYTEST_XDIST_AUTO_NUM_WORKERS": "2"}, 2),
+    ],
+)
+def test_auto_is_one_worker_for_each_device(tmp_path: Path, given: dict[str, str], workers: int) -> None:
+    """Of those that are visible, whatever the number of cores; the user's own number stands."""
+    specs = {"x": spec(*"abcdef")}
+    ended = stub(suite(tmp_path, specs), *XDIST, "-n", "auto", STUB_DEVICES="GPU-7 GPU-8 GPU-9", **given)
+    assert_agree(ended)
+    assert f"kernelqual: {workers} worker" in ended.text
+
+
+def test_auto_is_left_to_a_project_that_says_how_many(tmp_path: Path) -> None:
+    """By the hook of pytest-xdist."""
+    folder = suite(tmp_path, {"x": spec(*"ab")})
+    conftest(folder, "def pytest_xdist_auto_num_workers(config): return 1")
+    assert "kernelqual: 1 worker on" in stub(folder, *XDIST, "-n", "auto", **TWO_DEVICES).text
+
+
 def test_device_asked_for_by_index_is_shared(tmp_path: Path) -> None:
     """`cuda:1` means the second device for every worker, not one of all."""
     ended = stub(suite(tmp_path, meeting("x", "y")), *XDIST, "-n", "2", "--kernelqual-device=cuda:1", **TWO_DEVICES)

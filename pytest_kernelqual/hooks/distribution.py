@@ -62,7 +62,8 @@ class Distribution:
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtestloop(self) -> Iterator[Any]:
         """Hear what this process found of devices, and tell how they are shared, while the workers start."""
-        if controls_workers(self._config) and self._run.settings.device != "interpreter":
+        settings = self._run.settings
+        if controls_workers(self._config) and (settings.device != "interpreter" or settings.update):
             with usage_errors():
                 devices = look_for_device(self._run)
             self._run.restart()  # workers own the devices
