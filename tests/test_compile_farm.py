@@ -316,6 +316,9 @@ def test_workers_of_xdist(tmp_path: Path) -> None:
     farmed = project(tmp_path, "grid(BLOCK=[32, 64, 128], num_warps=[1, 4])")
     ended = farmed.run("-n2", "--kernelqual-compile-workers=1")
     assert (ended.code, len(farmed.compiled), set(farmed.compiled.values())) == (0, FINE_OBJECTS, {1})
+    (line,) = [one for one in ended.text.splitlines() if one.startswith("compiled before launches: ")]
+    # What one worker waited for another to compile counts for both.
+    assert FINE_OBJECTS <= int(line.split()[3]) <= 2 * FINE_OBJECTS
     assert not farmed.compilers & set(farmed.devices)
 
 

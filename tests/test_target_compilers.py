@@ -3,10 +3,14 @@
 import os
 from pathlib import Path
 
+import pytest
 from acceptance import Ended, run
 from test_targets import SPEC as GEMM
 
+from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.model.target_record import TargetLaunch
+from pytest_kernelqual.processes.compile_farm import CaseName
+from pytest_kernelqual.processes.compile_targets import CompileTargets
 
 SPEC = """
 import os, resource, signal
@@ -122,3 +126,25 @@ def product(case, seeded):
         ("BLOCK=256,BLOCK_K=64,num_warps=1", "timeout"),
         ("BLOCK=32", "fits"),
     ]
+
+
+def test_triton_without_a_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A target that the installed triton does not compile for is one line, told of all cases, and others go on."""
+    (tmp_path / "qual_it.py").write_text(SPEC.replace("stages in (1, 2, 4, 5, 6, 8, 9)", "stages in (1, 4)"))
+    (tmp_path / "sitecustomize.py").write_text("from triton.backends import backends\nbackends.pop('amd')\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    names = ("hip:gfx942", "cuda:90")
+    targets = CompileTargets(Settings(root_dir=str(tmp_path), targets=names, compile_workers=1))
+    try:
+        case = CaseName(str(tmp_path / "qual_it.py"), "twice", "n256")
+        without, other = targets.records(case, [], lambda *_told: None)
+        again = targets.records(case._replace(case="n512"), [], lambda *_told: None)
+    finally:
+        targets.close()
+    assert [launch.outcome for launch in other.launches] == ["fits"] * 3
+    (told,) = without.launches
+    assert (told.id, told.outcome) == ("fixed", "unknown")
+    assert told.reason.startswith("the installed triton does not compile for hip:gfx942: 0 compatible backends")
+    assert again[0].launches == without.launches

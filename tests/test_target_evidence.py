@@ -150,11 +150,10 @@ class TestEvidence:
         )
         assert needs.needs["threads"] == 4 * (32 if target == "cuda:90" else 64)
         (line,) = (line for line in ordered.text.splitlines() if line.startswith("twice") and target in line)
-        shown = line.split()
-        registers = needs.needs["registers"]
-        assert shown[:4] == ["twice", target, "9", "9"]
-        assert str(registers) in shown
-        assert shown[-2:] == ["2", "6"]
+        registers = f"{needs.needs['registers']} ({needs.headroom['registers']})"
+        assert line.split()[:5] == ["twice", target, "9", "of", "9"]
+        assert registers in line
+        assert line.split()[-2:] == ["2", "6"]
 
 
 def test_nothing_is_compiled_again_for_orders(plain: Ended, ordered: Ended) -> None:

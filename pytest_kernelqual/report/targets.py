@@ -14,8 +14,8 @@ _LONGEST = 300
 _REFUSED: tuple[TargetOutcome, ...] = ("out_of_resources", "compile_error", "timeout", "unsupported", "unknown")
 _KIB = 1024
 _HEADERS = (
-    "kernel", "target", "launches", "fit", "shared KiB", "free KiB", "registers", "free", "threads", "stack bytes",
-    "tensor columns", "same program", "same order", "refused",
+    "kernel", "target", "fit", "shared KiB (free)", "registers (free)", "threads", "stack bytes", "tensor columns",
+    "same program", "same order", "refused",
 )  # fmt: skip
 # Left out where no kernel has anything to tell there.
 _OPTIONAL = ("stack bytes", "tensor columns", "same program", "same order", "refused")
@@ -68,10 +68,9 @@ def _table(rows: Sequence[tuple[str, ...]]) -> str:
 def _figures(needs: TargetNeeds) -> list[str]:
     outcomes, taken, free = needs.outcomes, needs.needs, needs.headroom
     return [
-        str(sum(outcomes.values())),
-        str(outcomes.get("fits", 0)),
-        *(f"{figures.get('shared_bytes', 0) / _KIB:.1f}" if taken else "" for figures in (taken, free)),
-        *(str(figures.get("registers", "")) for figures in (taken, free)),
+        f"{outcomes.get('fits', 0)} of {sum(outcomes.values())}",
+        f"{taken.get('shared_bytes', 0) / _KIB:.1f} ({free.get('shared_bytes', 0) / _KIB:.1f})" if taken else "",
+        f"{taken['registers']} ({free.get('registers', '?')})" if "registers" in taken else "",
         *(str(taken.get(name, "")) for name in ("threads", "stack_bytes", "tensor_columns")),
         *(str(needs.evidence.get(name, "")) for name in ("identical_binary", "identical_order")),
         ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in _REFUSED if outcomes.get(outcome)),
@@ -85,9 +84,7 @@ def _notes(kernel: str, target: str, records: Sequence[tuple[str, TargetRecord]]
         spills += [one for one in record.launches if one.outcome == "fits" and one.resources.get("stack_bytes", 0)]
     if spills:
         most = max(spills, key=lambda launch: launch.resources["stack_bytes"])
-        told = (
-            f"{len(spills)} launches keep registers on the stack, up to {most.resources['stack_bytes']} bytes a thread"
-        )
+        told = f"launches that keep registers on the stack: {len(spills)}, up to {most.resources['stack_bytes']} bytes"
         yield f"  {clean(f'{kernel} on {target}: {told} ({most.id})', _LONGEST)}"
     dead = sorted(set.intersection(*(set(record.dead_axes) for _, record in records)))
     if dead:
