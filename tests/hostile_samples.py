@@ -16,7 +16,7 @@ from pytest_kernelqual.model.record import (
     KernelRecord,
     ProductionBytes,
 )
-from pytest_kernelqual.model.target_record import TargetLaunch, TargetRecord
+from pytest_kernelqual.model.target_record import CompiledCase, CompiledRows, TargetLaunch, TargetRecord
 
 SIGN = "Zq9"
 """Begins every hostile text, so that it can be found again."""
@@ -89,6 +89,10 @@ candidates = st.builds(
 _launches = st.builds(
     TargetLaunch, id=texts, outcome=st.sampled_from(["fits", "out_of_resources", "unknown"]), reason=texts
 )
+_targets = st.lists(
+    st.builds(TargetRecord, target=texts, shared_limit_bytes=st.just(1024), launches=st.lists(_launches, max_size=1)),
+    max_size=1,
+)
 cases = st.builds(
     CaseRecord,
     id=texts,
@@ -97,15 +101,18 @@ cases = st.builds(
     nodeid=texts,
     fixed=st.builds(FixedRecord, outcome=_outcomes, reason=texts, config=_facts, output=st.none() | texts),
     candidates=st.lists(candidates, max_size=2),
-    targets=st.lists(
-        st.builds(
-            TargetRecord, target=texts, shared_limit_bytes=st.just(1024), launches=st.lists(_launches, max_size=1)
-        ),
-        max_size=1,
-    ),
+    targets=_targets,
     dead_axes=_some,
     passed=st.booleans(),
     failures=_some,
+)
+compiled_rows = st.builds(
+    CompiledRows,
+    kernel=texts,
+    nodeid=texts,
+    device=texts,
+    target=texts,
+    cases=st.lists(st.builds(CompiledCase, id=texts, key=_facts, targets=_targets), max_size=1),
 )
 rows = st.builds(
     CommittedRecord,

@@ -15,7 +15,7 @@ from report_samples import ENVIRONMENT, NODEID, candidate, case, kernel, kernels
 from scenarios import OPS, runs
 
 from pytest_kernelqual.model.record import DeclaredItem, FixedRecord, KernelRecord
-from pytest_kernelqual.model.target_record import TargetLaunch, TargetRecord
+from pytest_kernelqual.model.target_record import CompiledCase, CompiledRows, TargetLaunch, TargetRecord
 from pytest_kernelqual.report.change import KINDS, WORSE, Diff
 from pytest_kernelqual.report.changes import changes
 from pytest_kernelqual.report.document import build, encode, read, write
@@ -323,6 +323,33 @@ def test_compile_targets_are_compared(tmp_path: Path) -> None:
     done = run_diff(tmp_path, on_target("fits"), on_target("out_of_resources"), "--fail-on=out_of_resources")
     assert done.returncode == 1
     assert "a on cuda:100: fits -> out_of_resources: tensor memory" in done.stdout
+
+
+def test_committed_rows_on_devices_that_are_not_there_are_compared(tmp_path: Path) -> None:
+    """They are compiled in what time there is: what a run had no time for is no change."""
+
+    def on_targets(**outcomes: Any) -> Path:
+        launches = [TargetLaunch(id=name, outcome=outcome, reason="a reason") for name, outcome in outcomes.items()]
+        targets = [TargetRecord(target="cuda:100", shared_limit_bytes=1, launches=launches)]
+        rows = CompiledRows(
+            kernel="rms_norm_fwd",
+            nodeid="committed_configs/rms_norm_fwd/nvidia_b200.json::file",
+            device="NVIDIA B200",
+            target="cuda:100",
+            cases=[CompiledCase(id="second", key={"cols": 515}, targets=targets)],
+        )
+        path = tmp_path / f"{'-'.join(outcomes.values())}.json"
+        write(path, encode(replace(build([kernel(GOOD)], ENVIRONMENT, []), compiled_rows=[rows])))
+        return path
+
+    base = on_targets(a="fits", b="fits", fixed="unknown")
+    done = command("diff", base, on_targets(a="out_of_resources", b="unknown", fixed="fits"))
+    assert done.returncode == 1
+    assert done.stdout == (
+        "worse: 1 out of resources\n\nout of resources (1)\n"
+        "  rms_norm_fwd[second] a on cuda:100: fits -> out_of_resources: a reason\n"
+    )
+    assert command("diff", base, base).stdout == "nothing changed\n"
 
 
 def test_reports_of_other_devices(tmp_path: Path) -> None:

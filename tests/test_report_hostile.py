@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hostile_samples import FRAGMENTS, SIGN, environments, kernels, reasons
+from hostile_samples import FRAGMENTS, SIGN, compiled_rows, environments, kernels, reasons
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from msgspec.structs import replace
 from report_commands import command, row
 from report_samples import candidate, case, kernel
 
@@ -24,10 +25,11 @@ from pytest_kernelqual.report.named import Named
 from pytest_kernelqual.report.whole import whole_text
 
 documents = st.builds(
-    lambda records, environment, why: build(records, environment, [], why),
+    lambda records, environment, why, compiled: replace(build(records, environment, [], why), compiled_rows=compiled),
     st.lists(kernels, min_size=1, max_size=2),
     environments,
     reasons,
+    st.lists(compiled_rows, max_size=1),
 )
 OUR_HTML = {"<details>\n<summary>the whole report</summary>\n", "</details>\n", f"{MARKER}\n"}
 COMMAND = re.compile(r"::(error|warning) file=([^:,\n]*),line=([1-9]\d*),title=([^:,\n]*)::([^\n]*)\n")
@@ -107,7 +109,13 @@ def test_every_format_takes_hostile_records(
 def test_differences_of_hostile_records(both: list[Document]) -> None:
     """The same of what changed; a kernel of both makes them comparable."""
     shared = kernel(case(candidate()))
-    one, other = (build([shared, *each.kernels], each.environment, [], each.incomplete_because) for each in both)
+    one, other = (
+        replace(
+            build([shared, *each.kernels], each.environment, [], each.incomplete_because),
+            compiled_rows=each.compiled_rows,
+        )
+        for each in both
+    )
     diff = changes(Named("a", one), Named("b", other))
     text = changes_text(diff)
     assert text.isascii()

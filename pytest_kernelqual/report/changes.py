@@ -16,7 +16,6 @@ from pytest_kernelqual.model.record import (
     FixedRecord,
     KernelRecord,
 )
-from pytest_kernelqual.model.target_record import TargetLaunch
 from pytest_kernelqual.report.change import KINDS, WORSE, Change, ChangeKind, Diff
 from pytest_kernelqual.report.entries import explanation
 from pytest_kernelqual.report.named import Named
@@ -33,6 +32,7 @@ from pytest_kernelqual.report.pairing import (
 from pytest_kernelqual.report.phrases import and_more, counted
 from pytest_kernelqual.report.row_changes import RowChange, RowScope, new_row, row_changes
 from pytest_kernelqual.report.rows import row_name
+from pytest_kernelqual.report.target_changes import compiled_row_changes, target_changes
 
 MARGIN = 0.05
 """By how much the ratio of committed to fixed time must move: as where the decay gate begins to warn."""
@@ -94,6 +94,7 @@ def changes(base: Named, head: Named, *, fail_on: Collection[ChangeKind] = WORSE
     found = [] if scope.one_device else [Change(kind="not_comparable", why=_foreign(a, b))]
     for before, after in kernel_pairs(a.kernels, b.kernels):
         found += _kernel(before, after, scope)
+    found += compiled_row_changes(a.compiled_rows, b.compiled_rows)
     found.sort(key=lambda change: _GRAVITY[change.kind])
     counts: dict[str, int] = {}
     for change in found:
@@ -241,7 +242,7 @@ def _failure(case: CaseRecord) -> str:
 
 
 def _case(at: _At, before: CaseRecord, after: CaseRecord, scope: _Scope) -> Iterator[Change]:
-    yield from _targets(at, before, after)
+    yield from (at.change(*found) for found in target_changes(before.targets, after.targets))
     if not scope.one_device:
         yield from _declared(at, keyed(before.candidates, id_of_record), keyed(after.candidates, id_of_record))
         return
@@ -315,27 +316,6 @@ def _declared(at: _At, before: Mapping[str, CandidateRecord], after: Mapping[str
     for name, record in before.items():
         if name not in after:
             yield at.change("dropped_candidate", name, record.outcome)
-
-
-def _targets(at: _At, before: CaseRecord, after: CaseRecord) -> Iterator[Change]:
-    """Yield what became of compiling for targets, which does not depend on the device of the run."""
-    a, b = (
-        {(one.target, launch.id): launch for one in case.targets for launch in one.launches} for case in (before, after)
-    )
-    for (target, name), two in b.items():
-        one = a.get((target, name))
-        if one is not None and one.outcome != two.outcome:
-            what = f"{_FIXED if name == 'fixed' else name} on {target}"
-            yield at.change(_target_kind(one, two), what, one.outcome, two.outcome, two.reason)
-
-
-def _target_kind(before: TargetLaunch, after: TargetLaunch) -> ChangeKind:
-    if after.outcome == "fits":
-        return "newly_qualified"
-    if before.outcome != "fits":
-        return "other_outcome"
-    # It could be compiled before, so that it is no excuse that it cannot be told now.
-    return "out_of_resources" if after.outcome == "out_of_resources" else "disqualified"
 
 
 def _rows(before: KernelRecord, after: KernelRecord, scope: _Scope) -> Iterator[Change]:

@@ -67,7 +67,7 @@ def _told(target: str, rows: list[_Row]) -> Iterator[str]:
     refused = Counter(row.worst.outcome for row in others if row.worst.outcome != "fits")
     if refused:
         told = ", ".join(f"{count} {outcome}" for outcome, count in refused.most_common())
-        yield f"  {target}: rows of other devices: {told}"
+        yield f"  {clean(f'{target}: rows of other devices: {told}', _LONGEST)}"
     newly = [row.name for row in others if any(one.newly_fits for one in row.launches)]
     if newly:
         told = f"{target}: {counted(len(newly), 'row')} newly fit: {and_more(newly)}"

@@ -11,6 +11,7 @@ from pytest_kernelqual.report.phrases import and_more, clean
 from pytest_kernelqual.report.target_needs import target_needs
 
 _LONGEST = 300
+_LONGEST_NAME = 60
 _REFUSED: tuple[TargetOutcome, ...] = ("out_of_resources", "compile_error", "timeout", "unsupported", "unknown")
 _KIB = 1024
 _HEADERS = (
@@ -34,7 +35,8 @@ def targets_summary(kernels: Iterable[KernelRecord]) -> str:
                 by_target.setdefault(record.target, []).append((case.id, record))
         for needs in target_needs(kernel):
             records = by_target[needs.target]
-            rows.append((kernel.kernel, needs.target, *_figures(needs)))
+            names = (clean(name, _LONGEST_NAME) for name in (kernel.kernel, needs.target))
+            rows.append((*names, *_figures(needs)))
             notes += _notes(kernel.kernel, needs.target, records)
             for case_id, record in records:
                 for launch in record.launches:
