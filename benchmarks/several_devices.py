@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -156,6 +157,8 @@ def run_pytest(
         made.with_name(f"{name}.{suffix}").unlink(missing_ok=True)
     command = [sys.executable, "-m", "pytest", "--kernelqual", "-p", "no:cacheprovider", "-p", "item_times"]
     command += [f"--kernelqual-json={made}.json", f"--junitxml={made}.xml", *options.pytest, *more]
+    if not entry_points(group="pytest11", name="kernelqual"):  # the package is not installed, only on the path
+        command += ["-p", "pytest_kernelqual.plugin"]
     command += ["-n", str(workers)] if workers else []
     if planted:
         command += [
