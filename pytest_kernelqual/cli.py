@@ -4,15 +4,17 @@ import argparse
 import gc
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
+from typing import TextIO
 
 from pytest_kernelqual.commands import check, completion, diff, explain, history, merge, report, repro
 from pytest_kernelqual.commands.declaring import described
-from pytest_kernelqual.commands.exit_status import FAILING, OK, UNUSABLE
+from pytest_kernelqual.commands.exit_status import FAILING, INTERRUPTED, OK, UNUSABLE
 from pytest_kernelqual.commands.showing import shown
-from pytest_kernelqual.errors import KernelqualError
+from pytest_kernelqual.errors import DocumentError, KernelqualError
 from pytest_kernelqual.files import strict_json
 from pytest_kernelqual.model.record import Document
 from pytest_kernelqual.report import document, journal, schema
@@ -23,7 +25,7 @@ REPORT_FILE = "qualified-configurations.json"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status: 0 done, 1 the report fails, 2 wrong usage or an unusable file."""
+    """Run the command and return its exit status: 0 done, 1 the report fails, 2 it could not be done."""
     parser = command_parser()
     completion.complete(parser)
     options = parser.parse_args(arguments)
@@ -31,14 +33,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     gc.disable()
     try:
         text, status = _run(options)
+        _print(text)
     except KernelqualError as error:
-        for line in str(error).splitlines():
-            print(f"kernelqual: error: {line}", file=sys.stderr)
-        return UNUSABLE
+        return _ended(str(error))
+    except KeyboardInterrupt:
+        return _ended("interrupted", INTERRUPTED)
+    except MemoryError:
+        return _ended("there is not enough memory for these files; free some, or give fewer or smaller files")
+    except Exception as error:  # noqa: BLE001 - Python would end with the status of a report that fails
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        told = f"{type(error).__name__}: {error}"
+        return _ended(ascii(f"a fault of kernelqual at {at.filename}:{at.lineno}, report it: {told}")[1:-1])
+    else:
+        return status
     finally:
         gc.enable()
-    _print(text)
-    return status
 
 
 def command_parser() -> argparse.ArgumentParser:
@@ -134,6 +143,7 @@ def _run(options: argparse.Namespace) -> tuple[str, int]:
         return _compared(document.read(options.first), document.read(options.second), options.format)
     output = Path(options.journal, REPORT_FILE) if options.output is None else options.output
     recovered = _recovered(options.journal)
+    document.check_writable(output)
     document.write(output, document.encode(recovered))
     text, status = shown(recovered)
     return f"{text}\nreport written to {ascii(os.fspath(output))[1:-1]}\n", status
@@ -152,9 +162,30 @@ def _compared(first: Document, second: Document, form: str) -> tuple[str, int]:
     return text, FAILING if found.differs else OK
 
 
+def _ended(why: str, status: int = UNUSABLE) -> int:
+    try:
+        for line in why.splitlines():
+            print(f"kernelqual: error: {line}", file=sys.stderr, flush=True)
+    except OSError:
+        _discard(sys.stderr)
+    return status
+
+
 def _print(text: str) -> None:
+    if sys.stdout is None:
+        raise DocumentError("standard output is closed; redirect it to a file or to /dev/null")
+    if not text.isascii():  # the names of files, which a terminal may have no letters for
+        encoding = sys.stdout.encoding or "utf-8"
+        text = text.encode(encoding, "backslashreplace").decode(encoding)
     try:
         print(text, end="", flush=True)
-    except BrokenPipeError:
-        # The reader has seen enough. Python flushes again at exit, which must not fail once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader has seen enough
+        _discard(sys.stdout)
+    except OSError as error:
+        _discard(sys.stdout)
+        raise DocumentError(f"cannot write to standard output: {error.strerror or error}; send it elsewhere") from error
+
+
+def _discard(stream: TextIO) -> None:
+    """Drop what could not be written: Python writes it again at exit, which must not fail once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

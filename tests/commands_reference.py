@@ -12,6 +12,7 @@ _HEAD = """# Commands
 
 `kernelqual` works with the files of runs, without pytest, torch or a GPU, but for what its text names.
 `python -m pytest_kernelqual` is the same program.
+Exit status 130 is that of a command that Ctrl-C ended.
 """
 
 

@@ -267,7 +267,7 @@ def test_reading_shows_path_and_value_of_what_is_wrong(tmp_path: Path, changes: 
         ("", "is empty; give a qualified-configurations.json"),
         ('{"schema"', "is cut off after 9 bytes; copy it again, or run again"),
         ('{"schema"}', "Expecting ':'"),
-        ("\ufeff{}", "BOM"),
+        ("\ufeff{}", "begins with a byte order mark"),
         ("{}", "schema is None"),
     ],
 )

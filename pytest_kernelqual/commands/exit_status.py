@@ -3,3 +3,5 @@
 OK = 0
 FAILING = 1
 UNUSABLE = 2
+INTERRUPTED = 130
+"""As of a process that Ctrl-C ended."""

@@ -6,7 +6,7 @@ from typing import Any
 from pytest_kernelqual.commands.declaring import described
 from pytest_kernelqual.commands.exit_status import FAILING, OK, UNUSABLE
 from pytest_kernelqual.commands.report import page_maker
-from pytest_kernelqual.files import atomic
+from pytest_kernelqual.report import document
 from pytest_kernelqual.report.history import read_history
 from pytest_kernelqual.report.history_text import history_text
 from pytest_kernelqual.report.named import name_of
@@ -42,6 +42,6 @@ def _run(options: argparse.Namespace) -> tuple[str, int]:
     text = history_text(history) if form == "text" else page_maker("html_history").render_history(history)
     if options.output is None:
         return text, status
-    atomic.write(options.output, text.encode("utf-8", "backslashreplace"))
+    document.write_other(options.output, text.encode("utf-8", "backslashreplace"))
     unused = "".join(f"not used: {problem}\n" for problem in history.problems)
     return f"{unused}{form} of {counted(history.reports, 'report')} written to {name_of(options.output)}\n", status

@@ -49,8 +49,7 @@ def _run(options: argparse.Namespace) -> tuple[str, int]:
     xml_files = [name for name in options.files if name.endswith(".xml")]
     if bool(xml_files) != bool(options.junitxml):
         raise DocumentError("JUnit files are merged where they are given (*.xml) and --junitxml says where to")
-    if options.junitxml == options.json:
-        raise DocumentError(f"--json and --junitxml are both {options.json!r}; give each its own file")
+    _check_apart(options)
     shards, problems = [], []
     for name in options.files:
         if name not in xml_files:
@@ -72,6 +71,16 @@ def _run(options: argparse.Namespace) -> tuple[str, int]:
         atomic.write(path, data)
     text, status = shown(merged)
     return f"{text}\n{len(shards)} reports merged into {_named(options.json)}\n", status
+
+
+def _check_apart(options: argparse.Namespace) -> None:
+    """Make sure that no output takes the place of a file that is read, or of the other one."""
+    taken = {os.path.realpath(path): "one of the files to merge" for path in options.files}
+    for option, path in (("--json", options.json), ("--junitxml", options.junitxml)):
+        place = os.path.realpath(path or "")
+        if path and place in taken:
+            raise DocumentError(f"{option} {path!a} is {taken[place]}; give another path")
+        taken[place] = f"the file of {option} too"
 
 
 def _declared(path: str) -> set[str]:

@@ -11,7 +11,6 @@ from pytest_kernelqual.commands.declaring import described
 from pytest_kernelqual.commands.diff import add_judging, add_limit
 from pytest_kernelqual.commands.exit_status import FAILING, OK, UNUSABLE
 from pytest_kernelqual.errors import DocumentError
-from pytest_kernelqual.files import atomic
 from pytest_kernelqual.report import document
 from pytest_kernelqual.report.annotations import github, gitlab
 from pytest_kernelqual.report.change import Diff
@@ -74,7 +73,8 @@ def _run(options: argparse.Namespace) -> tuple[str, int]:
     status = FAILING if failing or worse else OK
     if options.output is None:
         return text, status
-    atomic.write(options.output, text.encode("utf-8", "backslashreplace"))
+    write = document.write if options.format == "json" else document.write_other
+    write(options.output, text.encode("utf-8", "backslashreplace"))
     return f"{options.format} written to {name_of(options.output)}\n", status
 
 

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 from pytest_kernelqual.model.record import CommittedRecord, Document, KernelRecord
 from pytest_kernelqual.model.values import encodable
+from pytest_kernelqual.report.document import failing
 from pytest_kernelqual.report.entries import (
     Entry,
     candidates,
@@ -24,6 +25,8 @@ Level = Literal["error", "warning"]
 
 _LONGEST_MESSAGE = 1000
 _LINES_OF_A_MESSAGE = 8
+_REPORT = "qualified-configurations.json"
+_NOTHING = "kernelqual: no case and no committed config"
 _UNDECIDED = ("inconclusive", "unmeasurable")
 
 
@@ -41,9 +44,14 @@ class Annotation(NamedTuple):
 def annotations(document: Document) -> Iterator[Annotation]:
     """Yield one annotation for each spec that fails, and for each committed config that fails or is undecided.
 
+    A report that fails since it holds nothing has one on its own file.
+
     A code host shows only so many, so that errors come before warnings.
     """
     found = [one for kernel in document.kernels for one in (*_of_spec(kernel), *_of_rows(kernel))]
+    if failing(document) and not found:
+        why = [clean(reason, _LONGEST_MESSAGE) for reason in document.incomplete_because]
+        found = [Annotation("error", _REPORT, 1, _NOTHING, why or [_NOTHING])]
     for level in ("error", "warning"):
         yield from (one for one in found if one.level == level)
 

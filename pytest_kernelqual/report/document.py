@@ -1,6 +1,8 @@
 """The JSON document of a run: built from records, encoded, written and read."""
 
 import json
+import os
+from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
@@ -26,7 +28,7 @@ from pytest_kernelqual.model.record import (
 from pytest_kernelqual.report.plan import Plan
 from pytest_kernelqual.report.target_needs import target_needs
 
-__all__ = ["build", "check_writable", "encode", "failing", "read", "write"]
+__all__ = ["build", "check_writable", "encode", "failing", "read", "write", "write_other"]
 
 _LONGEST_SHOWN = 80
 _FAMILY = (DOCUMENT_SCHEMA.rpartition("/")[0] + "/").encode()  # in a report of any version, damaged or not
@@ -84,6 +86,19 @@ def check_writable(path: PathText) -> None:
         )
 
 
+def write_other(path: PathText, data: bytes) -> None:
+    """Replace the file at `path` by what is no report.
+
+    Raises:
+        DocumentError: It could not be written, or the file there is a report.
+    """
+    atomic.check_writable(path)
+    there = Path(path).read_bytes() if Path(path).exists() else b""
+    if there.startswith(b"{") and _FAMILY in there:
+        raise DocumentError(f"cannot write {path!r}: the file there is a report, and would be lost; give another path")
+    write(path, data)
+
+
 def encode(document: Document) -> bytes:
     """Return the document as canonical JSON: ASCII, indented by 2, dict keys sorted, final newline.
 
@@ -100,14 +115,16 @@ def read(path: PathText) -> Document:
         DocumentError: It cannot be read, is no JSON, has another schema, holds a value of a wrong type, or its
             digest is not that of its records.
     """
-    source = str(path)
+    source = ascii(os.fspath(path))[1:-1]
     try:
         data = Path(path).read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         why = (error.strerror if isinstance(error, OSError) else "") or str(error)
         raise DocumentError(
-            f"cannot read {source!r}: {why}; give the path of a qualified-configurations.json"
+            f"cannot read '{source}': {why}; give the path of a qualified-configurations.json"
         ) from error
+    if data.startswith(BOM_UTF8):
+        raise DocumentError(f"{source}: begins with a byte order mark, which no report has; save it without")
     if not data.strip():
         raise DocumentError(f"{source}: is empty; give a qualified-configurations.json, or run again")
     if data.lstrip().startswith(b"{") and not data.rstrip().endswith(b"}"):

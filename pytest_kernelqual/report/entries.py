@@ -31,6 +31,8 @@ def problems(kernels: Iterable[KernelRecord]) -> Iterator[Entry]:
     """Yield kernels of which nothing ran."""
     for kernel in kernels:
         told = [line for line in kernel.problem.splitlines() if line.strip()]
+        if kernel.problem and not told:
+            told = ["without a reason"]
         if told:  # of a traceback, the first line says what was done and the last what went wrong
             first, last = told[0].strip(), told[-1].strip()
             why = first if last in first else f"{first} ... {last}"

@@ -71,7 +71,7 @@ def read_history(paths: Sequence[str]) -> History:
     for path in _files(paths):
         name = name_of(path)
         try:
-            report = document.read(path)
+            report = _read(path, name, given=str(path) in paths)
             at = _time_of(report, name)
         except DocumentError as error:
             problems.append(str(error))
@@ -97,6 +97,12 @@ def _files(paths: Sequence[str]) -> Iterator[Path]:
             yield from sorted(path.rglob("*.json")) if inside else [path]
         except (OSError, ValueError) as error:  # ValueError: a NUL in the path
             raise DocumentError(f"cannot read {os.fspath(path)!a}: {error}; give a folder that can be read") from error
+
+
+def _read(path: Path, name: str, *, given: bool) -> Document:
+    if path.is_fifo() and not given:  # one that is given by name will be written to
+        raise DocumentError(f"{name}: is a pipe, of which nothing tells whether it ever ends")
+    return document.read(path)
 
 
 def _time_of(report: Document, name: str) -> datetime:

@@ -197,18 +197,19 @@ def read_plan(folder: PathText) -> Plan:
         DocumentError: There is none, or it cannot be read.
     """
     path = Path(folder) / PLAN_FILE
+    source = ascii(str(path))[1:-1]
     try:
         data = path.read_bytes()
     except (OSError, ValueError) as error:
         why = (error.strerror if isinstance(error, OSError) else "") or str(error)
         raise DocumentError(
-            f"cannot read {str(path)!r}: {why}; give the journal folder of a run that has collected its items"
+            f"cannot read '{source}': {why}; give the journal folder of a run that has collected its items"
         ) from error
-    plain = strict_json.parse(data, str(path))
+    plain = strict_json.parse(data, source)
     if not isinstance(plain, dict) or plain.get("schema") != PLAN_SCHEMA:
         seen = plain.get("schema") if isinstance(plain, dict) else plain
-        raise DocumentError(f"{path}: schema is {seen!a}; this version reads {PLAN_SCHEMA!r}")
-    plan: Plan = strict_json.convert(plain, Plan, str(path))
+        raise DocumentError(f"{source}: schema is {seen!a}; this version reads {PLAN_SCHEMA!r}")
+    plan: Plan = strict_json.convert(plain, Plan, source)
     return plan
 
 

@@ -83,6 +83,11 @@ def _unusable(shards: Sequence[Shard]) -> Iterator[str]:
         if not document.items:
             yield f"{name}: lists no items: nothing was collected, or an older version wrote it; run the shard again"
             continue
+        of_kernel: dict[str, str] = {}
+        twice = [item for item in document.items if of_kernel.setdefault(item.nodeid, item.kernel) != item.kernel]
+        if twice:
+            yield f"{name}: lists {twice[0].nodeid!a} as an item of two kernels; run the shard again"
+            continue
         selected = {item.nodeid for item in document.items if item.selected}
         kernels = {item.kernel for item in document.items if item.selected}
         stray = [nodeid for nodeid in _decisions(document) if nodeid not in selected]

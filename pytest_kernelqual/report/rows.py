@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from math import isfinite
 
 from pytest_kernelqual.committed.refusal import Refusal
 from pytest_kernelqual.committed.store import RowChange, UpdateReport
@@ -105,7 +106,8 @@ def speed_up_bounds(gates: Iterable[GateRecord]) -> tuple[float, float] | None:
     """Return the lower and upper bound of the speed-up over the fixed launch; None where it was not timed."""
     for gate in gates:
         if gate.gate == "not_slower_than_fixed" and gate.ratio and min(gate.ratio) > 0:
-            return round(1 / max(gate.ratio), 5), round(1 / min(gate.ratio), 5)
+            lower, upper = 1 / max(gate.ratio), 1 / min(gate.ratio)
+            return (round(lower, 5), round(upper, 5)) if isfinite(upper) else None
     return None
 
 
