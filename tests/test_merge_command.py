@@ -21,6 +21,7 @@ from pytest_kernelqual.cli import main
 from pytest_kernelqual.committed.store import Store
 from pytest_kernelqual.errors import DocumentError
 from pytest_kernelqual.model.record import DeclaredItem, Document
+from pytest_kernelqual.model.target_record import CompiledRows, TargetLaunch, TargetRecord
 from pytest_kernelqual.report.document import build, encode, read, write
 from pytest_kernelqual.report.merging import Shard, merge
 from pytest_kernelqual.report.plan import NOTHING_SELECTED, Plan
@@ -311,6 +312,41 @@ def test_machines_of_one_kind_are_no_contradiction() -> None:
     assert found is not None
     assert (found.device.uuid, found.device.memory_bytes) == ("", 5)
     assert (found.started_at, found.duration_s) == ("2025-01-01T00:00:03Z", 3.5)
+
+
+def test_what_was_compiled_for_targets_is_that_of_all_shards() -> None:
+    """Each kernel's needs of all its cases, and the rows of all files."""
+    files = [
+        CompiledRows(
+            kernel="a", nodeid=f"committed_configs/a/{name}.json::file", device=name, target="cuda:90", cases=[]
+        )
+        for name in ("h100", "h200")
+    ]
+
+    def compiled(number: int, shared_bytes: int) -> Document:
+        """Return the report of a shard of one case and one file."""
+        document = shard(number)
+        (header,) = document.kernels
+        launch = TargetLaunch(id="fixed", outcome="fits", resources={"shared_bytes": shared_bytes})
+        record = TargetRecord(target="cuda:90", shared_limit_bytes=232448, launches=[launch])
+        cases = [structs.replace(one, targets=[record]) for one in header.cases]
+        built = build(
+            [structs.replace(header, cases=cases)],
+            document.environment,
+            NODEIDS,
+            document.incomplete_because,
+            Plan(kernels=[], nodeids=[], items=document.items, narrowed=document.narrowed),
+        )
+        return structs.replace(built, compiled_rows=files[number : number + 1])
+
+    whole = merged(compiled(1, 1000), compiled(0, 3000), compiled(2, 2000))
+    assert whole.compiled_rows == files
+    (needs,) = whole.kernels[0].targets
+    assert (needs.outcomes, needs.needs, needs.headroom) == (
+        {"fits": 3},
+        {"shared_bytes": 3000},
+        {"shared_bytes": 229448},
+    )
 
 
 def test_a_shard_to_which_nothing_fell_changes_nothing() -> None:
