@@ -1,6 +1,7 @@
 """Check that two runs decided alike: `python compare_runs.py A B` reads A.json, A.xml, B.json and B.xml.
 
-Everything in the reports must agree but times, and which devices of one kind were used.
+Everything in the reports must agree but times, which devices of one kind were used, and rows of committed files for
+whose compilation one of the runs had no time left.
 So must the test cases of the JUnit files, in any order.
 """
 
@@ -13,6 +14,7 @@ from xml.etree import ElementTree as ET
 
 _TIMES = {"started_at", "duration_s"}
 _DEVICES = {"uuid", "devices", "device_uuid", "memory_bytes"}
+_NO_TIME = "--kernelqual-target-budget="
 _SHOWN_LINES = 40
 
 
@@ -23,9 +25,21 @@ def without_times(value: Any) -> Any:
     return [without_times(item) for item in value] if isinstance(value, list) else value
 
 
-def report(path: str) -> list[str]:
-    """Return the lines of a report, times aside, in the order of the file."""
-    return json.dumps(without_times(json.loads(Path(path).read_text())), indent=1).splitlines()
+def reports(*paths: str) -> list[list[str]]:
+    """Return the lines of reports, times aside, in the order of the files."""
+    documents = [without_times(json.loads(Path(path).read_text())) for path in paths]
+    rows = [row for document in documents for row in document["compiled_rows"]]
+    unsettled = {(row["nodeid"], row["target"]) for row in rows if _NO_TIME in json.dumps(row)}
+    for document in documents:
+        document["compiled_rows"] = [
+            row for row in document["compiled_rows"] if (row["nodeid"], row["target"]) not in unsettled
+        ]
+    return [json.dumps(document, indent=1).splitlines() for document in documents]
+
+
+def junits(*paths: str) -> list[list[str]]:
+    """Return the lines of JUnit files."""
+    return [junit(path) for path in paths]
 
 
 def junit(path: str) -> list[str]:
@@ -39,8 +53,8 @@ def junit(path: str) -> list[str]:
 def main(first: str, second: str) -> int:
     """Print the first differences and return 1 where there are any."""
     status = 0
-    for suffix, read in ((".json", report), (".xml", junit)):
-        a, b = read(first + suffix), read(second + suffix)
+    for suffix, read in ((".json", reports), (".xml", junits)):
+        a, b = read(first + suffix, second + suffix)
         if not a or a != b:
             difference = list(unified_diff(a, b, first + suffix, second + suffix, n=2, lineterm=""))
             print("\n".join(difference[:_SHOWN_LINES]) or f"{first}{suffix} holds nothing")

@@ -45,7 +45,7 @@ def screened(case, seeded):
     return lambda: copy(x)
 """
 ON = "NVIDIA_H200]"
-INTERPRETED = ("--kernelqual-device=interpreter", "-p", "no:xdist")
+INTERPRETED = ("--kernelqual-device=interpreter", "--kernelqual-target-budget=5min", "-p", "no:xdist")
 CONFIG: dict[str, Scalar] = {"BLOCK": 32, "num_warps": 4}
 
 
@@ -182,7 +182,7 @@ def test_selection_listing_and_workers(real: Path, ended: Ended, tmp_path: Path)
     nodeids = {line for line in listed if "::" in line}
     assert {one.nodeid for one in rows_of(ended).values()} <= nodeids
     assert len(nodeids) + len(["kernelqual::session"]) == len(cases_of(ended.junit))
-    spread = run(copy, *INTERPRETED[:1], "-n", "2", "-ra", COLUMNS="400")
+    spread = run(copy, *INTERPRETED[:2], "-n", "2", "-ra", COLUMNS="400")
     assert placeless(spread) == placeless(ended)
     agree(spread)
     alone = run(copy, *INTERPRETED, "-ra", "-k", "float32 and test_committed and H200", COLUMNS="400")
