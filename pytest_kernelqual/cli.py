@@ -20,8 +20,11 @@ from pytest_kernelqual.model.record import Document
 from pytest_kernelqual.report import document, journal, schema
 from pytest_kernelqual.report.drift import compare
 from pytest_kernelqual.report.drift_text import comparison_text
+from pytest_kernelqual.report.phrases import clean
 
 REPORT_FILE = "qualified-configurations.json"
+
+_LONGEST = 4000
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - Python would end with the status of a report that fails
         at = traceback.extract_tb(error.__traceback__)[-1]
         told = f"{type(error).__name__}: {error}"
-        return _ended(ascii(f"a fault of kernelqual at {at.filename}:{at.lineno}, report it: {told}")[1:-1])
+        return _ended(f"a fault of kernelqual at {at.filename}:{at.lineno}, report it: {' '.join(told.split())}")
     else:
         return status
     finally:
@@ -165,7 +168,7 @@ def _compared(first: Document, second: Document, form: str) -> tuple[str, int]:
 def _ended(why: str, status: int = UNUSABLE) -> int:
     try:
         for line in why.splitlines():
-            print(f"kernelqual: error: {line}", file=sys.stderr, flush=True)
+            print(f"kernelqual: error: {clean(line, _LONGEST)}", file=sys.stderr, flush=True)
     except OSError:
         _discard(sys.stderr)
     return status

@@ -188,3 +188,42 @@ def test_ratio_beyond_all_measure_has_no_bounds(tmp_path: Path) -> None:
     endless = replace(gate(0.8), ratio=[5e-324, 5e-324, 5e-324])
     path = stored(tmp_path / "report.json", [kernel(case(candidate("a")), committed=[row(endless)])])
     assert main(["report", str(path), "--format", "html", "-o", str(tmp_path / "page.html")]) == 0
+
+
+def test_case_that_passed_is_annotated_by_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A hand-written test that passes may have heard of failures."""
+    path = stored(tmp_path / "report.json", [kernel(case(candidate("a"), passed=True, failures=["heard of"]))])
+    assert main(["report", str(path), "--format", "github"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_message_is_a_line_that_a_person_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """However long the names of a report are."""
+    long = KernelRecord(kernel="n" * 1_000_000, nodeid="other.py::other")
+    base = stored(tmp_path / "base.json", [kernel(case(candidate("a")))])
+    told = refused(capsys, "diff", base, stored(tmp_path / "head.json", [long]))
+    assert told.startswith("the reports have no kernel in common: ")
+    assert len(told) < 5000
+
+
+@pytest.mark.parametrize(
+    ("suite", "told"),
+    [
+        ('tests="many"', "a figure of its test suite is no number: "),
+        ('tests="1" errors="0" failures="0" skipped="0" time="nan"', "or its time is endless"),
+    ],
+)
+def test_junit_file_of_wrong_figures_is_told(
+    tmp_path: Path, suite: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nothing is written."""
+    record = kernel(case(candidate("a")))
+    items = [DeclaredItem(nodeid=NODEID, kernel=record.nodeid, place=(0, 0))]
+    plan = Plan(kernels=[], nodeids=[NODEID], items=items)
+    shard, junit = tmp_path / "shard.json", tmp_path / "junit.xml"
+    shard.write_bytes(encode(build([record], ENVIRONMENT, [NODEID], plan=plan)))
+    junit.write_text(f"<testsuites><testsuite name='pytest' {suite}/></testsuites>")
+    outputs = ["--json", str(tmp_path / "out.json"), "--junitxml", str(tmp_path / "out.xml")]
+    assert main(["merge", str(shard), str(junit), *outputs]) == 2
+    assert f"junit.xml: {told}" in capsys.readouterr().err.replace("a property of its test suite has no name, ", "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["junit.xml", "shard.json"]

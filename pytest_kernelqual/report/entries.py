@@ -141,7 +141,9 @@ def explanation(record: CandidateRecord | FixedRecord) -> str:
 
 def other_lines(case: CaseRecord) -> list[str]:
     """Return why a case failed, where neither the fixed launch nor a candidate tells."""
-    silent = not case.passed and not case.failures and case.fixed.outcome == "qualified"
+    if case.passed:
+        return []
+    silent = not case.failures and case.fixed.outcome == "qualified"
     return ["failed without a reason"] if silent else unexplained(case)
 
 

@@ -1,6 +1,7 @@
 """One JUnit file of the shards of a run."""
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 
 from junitparser import JUnitXml, TestSuite
 
@@ -77,4 +78,13 @@ def _suite(name: str, data: bytes, problems: list[str]) -> TestSuite | None:
     if len(suites) != 1 or not isinstance(suites[0], TestSuite):
         problems.append(f"{name}: holds {len(suites)} test suites; pytest writes one")
         return None
-    return suites[0]
+    suite = suites[0]
+    try:
+        figures = [getattr(suite, figure) or 0 for figure in (*_COUNTS, "time")]
+    except ValueError as error:
+        problems.append(f"{name}: a figure of its test suite is no number: {error}")
+        return None
+    if not all(map(isfinite, figures)) or not all(one.name for one in suite.properties()):
+        problems.append(f"{name}: a property of its test suite has no name, or its time is endless")
+        return None
+    return suite
