@@ -168,7 +168,10 @@ def _compared(first: Document, second: Document, form: str) -> tuple[str, int]:
 def _ended(why: str, status: int = UNUSABLE) -> int:
     try:
         for line in why.splitlines():
-            print(f"kernelqual: error: {clean(line, _LONGEST)}", file=sys.stderr, flush=True)
+            told = clean(line, len(line) * 10)  # of a character, all that is spelt out of it
+            if len(told) > _LONGEST:  # its end says what to do
+                told = f"{told[: _LONGEST // 2]} ... {told[-_LONGEST // 2 :]}"
+            print(f"kernelqual: error: {told}", file=sys.stderr, flush=True)
     except OSError:
         _discard(sys.stderr)
     return status

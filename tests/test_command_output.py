@@ -186,8 +186,12 @@ def test_what_fails_without_a_case_is_annotated(kernels: list[KernelRecord], tol
 def test_ratio_beyond_all_measure_has_no_bounds(tmp_path: Path) -> None:
     """A page holds finite numbers only."""
     endless = replace(gate(0.8), ratio=[5e-324, 5e-324, 5e-324])
-    path = stored(tmp_path / "report.json", [kernel(case(candidate("a")), committed=[row(endless)])])
-    assert main(["report", str(path), "--format", "html", "-o", str(tmp_path / "page.html")]) == 0
+    for number, speed_up in enumerate((1e-300, 1e300)):
+        record = kernel(case(candidate("a")), committed=[row(endless, speed_up=speed_up)])
+        started = replace(ENVIRONMENT, started_at=f"2025-01-0{number + 1}T00:00:00Z")
+        path = stored(tmp_path / f"{number}.json", [record], started)
+        assert main(["report", str(path), "--format", "html", "-o", str(tmp_path / "page.html")]) == 0
+    assert main(["history", str(tmp_path), "-o", str(tmp_path / "history.html")]) == 0
 
 
 def test_case_that_passed_is_annotated_by_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -203,6 +207,7 @@ def test_message_is_a_line_that_a_person_reads(tmp_path: Path, capsys: pytest.Ca
     base = stored(tmp_path / "base.json", [kernel(case(candidate("a")))])
     told = refused(capsys, "diff", base, stored(tmp_path / "head.json", [long]))
     assert told.startswith("the reports have no kernel in common: ")
+    assert told.endswith("; give two reports of one project\n")
     assert len(told) < 5000
 
 

@@ -16,6 +16,9 @@ from pytest_kernelqual.report import document
 from pytest_kernelqual.report.named import name_of
 from pytest_kernelqual.report.rows import config_name, speed_up_bounds
 
+_MOST = 1e9
+"""No launch is as many times as fast as another: what tells of more was not measured."""
+
 
 class Point(NamedTuple):
     """What one run found of a committed config."""
@@ -119,7 +122,7 @@ def _take(courses: dict[tuple[str, str, str], Course], report: Document, name: s
     """Add what a report tells of rows that its run timed."""
     for kernel in report.kernels:
         for row in kernel.committed:
-            if row.speed_up is None or row.speed_up <= 0:
+            if row.speed_up is None or not 1 / _MOST < row.speed_up < _MOST:
                 continue
             where = (row.device, kernel.kernel, id_of(row.key))
             course = courses.setdefault(where, Course(device=where[0], kernel=where[1], key=where[2], points=[]))
