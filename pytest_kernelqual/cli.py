@@ -160,6 +160,9 @@ def _recovered(folder: str) -> Document:
 
 
 def _compared(first: Document, second: Document, form: str) -> tuple[str, int]:
+    for role, one in (("A", first), ("B", second)):
+        if not one.kernels:
+            raise DocumentError(f"{role} holds no kernels, so that there is nothing to compare; run again")
     found = compare(first, second)
     text = f"{comparison_text(found)}\n" if form == "text" else strict_json.dump(found, indent=True).decode("ascii")
     return text, FAILING if found.differs else OK

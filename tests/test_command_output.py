@@ -232,3 +232,27 @@ def test_junit_file_of_wrong_figures_is_told(
     assert main(["merge", str(shard), str(junit), *outputs]) == 2
     assert f"junit.xml: {told}" in capsys.readouterr().err.replace("a property of its test suite has no name, ", "")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["junit.xml", "shard.json"]
+
+
+def test_folder_that_cannot_be_read_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The reports beside it are used."""
+    stored(tmp_path / "good.json", [kernel(case(candidate("a")), committed=[row(gate(0.8), speed_up=1.25)])])
+    at = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(20):  # deeper than any path may be long
+        os.mkdir("x" * 250, dir_fd=at)
+        inside = os.open("x" * 250, os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = inside
+    os.close(at)
+    assert main(["history", str(tmp_path)]) == 1
+    told = capsys.readouterr().out
+    assert "rms_norm_fwd" in told
+    assert "not used:\n  cannot read '" in told
+
+
+def test_toolchains_of_empty_reports_do_not_agree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing that was not compared is equal."""
+    empty = stored(tmp_path / "empty.json", [])
+    good = stored(tmp_path / "good.json", [kernel(case(candidate("a")))])
+    assert refused(capsys, "compare-toolchains", empty, empty).startswith("A holds no kernels")
+    assert refused(capsys, "compare-toolchains", good, empty).startswith("B holds no kernels")

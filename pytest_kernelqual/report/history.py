@@ -70,8 +70,8 @@ def read_history(paths: Sequence[str]) -> History:
     """
     courses: dict[tuple[str, str, str], Course] = {}
     seen: dict[tuple[datetime, str, str], str] = {}
-    problems = []
-    for path in _files(paths):
+    problems: list[str] = []
+    for path in _files(paths, problems):
         name = name_of(path)
         try:
             report = _read(path, name, given=str(path) in paths)
@@ -93,13 +93,18 @@ def read_history(paths: Sequence[str]) -> History:
     return History([courses[name] for name in sorted(courses)], len(seen), problems)
 
 
-def _files(paths: Sequence[str]) -> Iterator[Path]:
+def _files(paths: Sequence[str], problems: list[str]) -> Iterator[Path]:
+    """Yield the files that are given, and those in given folders; add the folders that cannot be read."""
+
+    def unread(error: OSError) -> None:
+        problems.append(f"cannot read {error.filename!a}: {error.strerror}")
+
     for path in map(Path, paths):
-        try:
-            inside = path.is_dir()
-            yield from sorted(path.rglob("*.json")) if inside else [path]
-        except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-            raise DocumentError(f"cannot read {os.fspath(path)!a}: {error}; give a folder that can be read") from error
+        if not os.path.isdir(path):  # noqa: PTH112 - False, and no error, where it is no path
+            yield path
+            continue
+        walked = os.walk(path, onerror=unread)
+        yield from sorted(Path(folder, name) for folder, _, names in walked for name in names if name.endswith(".json"))
 
 
 def _read(path: Path, name: str, *, given: bool) -> Document:
