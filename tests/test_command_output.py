@@ -1,5 +1,6 @@
 """What the command does where it cannot print, write or go on: one line, an exit status of its own, nothing lost."""
 
+import json
 import os
 import signal
 import subprocess
@@ -120,12 +121,14 @@ def test_merged_report_takes_the_place_of_no_input(failed: Path, capsys: pytest.
 
 
 def test_recovered_report_takes_the_place_of_reports_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Else a wrong path costs a source file."""
+    """Else a wrong path costs a source file; so does a report that is written as JSON."""
     with Journal(tmp_path / "journal", "main") as journal:
         journal.plan(plan_of([kernel(case(candidate("a")))]))
     source = tmp_path / "kernels.py"
     source.write_text("import torch\n")
     assert "the file there is no report" in refused(capsys, "recover", tmp_path / "journal", "-o", source)
+    good = stored(tmp_path / "good.json", [kernel(case(candidate("a")))])
+    assert "the file there is no report" in refused(capsys, "report", good, "--format", "json", "-o", source)
     assert source.read_text() == "import torch\n"
 
 
@@ -256,3 +259,11 @@ def test_toolchains_of_empty_reports_do_not_agree(tmp_path: Path, capsys: pytest
     good = stored(tmp_path / "good.json", [kernel(case(candidate("a")))])
     assert refused(capsys, "compare-toolchains", empty, empty).startswith("A holds no kernels")
     assert refused(capsys, "compare-toolchains", good, empty).startswith("B holds no kernels")
+
+
+def test_gitlab_shows_the_failures_of_every_device(failed: Path) -> None:
+    """Of issues with the same fingerprint it shows one."""
+    reports = [Named("a", read(failed)), Named("b", read(failed))]
+    fingerprints = [issue["fingerprint"] for issue in json.loads(gitlab(reports))]
+    assert len({*fingerprints}) == len(fingerprints) == 2
+    assert [issue["fingerprint"] for issue in json.loads(gitlab(reports[:1]))] == fingerprints[:1]

@@ -73,8 +73,12 @@ def _run(options: argparse.Namespace) -> tuple[str, int]:
     status = FAILING if failing or worse else OK
     if options.output is None:
         return text, status
-    write = document.write if options.format == "json" else document.write_other
-    write(options.output, text.encode("utf-8", "backslashreplace"))
+    data = text.encode("utf-8", "backslashreplace")
+    if options.format == "json":
+        document.check_writable(options.output)
+        document.write(options.output, data)
+    else:
+        document.write_other(options.output, data)
     return f"{options.format} written to {name_of(options.output)}\n", status
 
 

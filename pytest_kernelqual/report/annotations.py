@@ -1,6 +1,7 @@
 """What fails, on the lines of the specs and committed files, for a code host to show there."""
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import sha256
 from typing import Literal, NamedTuple
@@ -64,6 +65,12 @@ def github(reports: Sequence[Named], prefix: str = "") -> str:
 def gitlab(reports: Sequence[Named], prefix: str = "") -> str:
     """Return a code-quality report, which GitLab takes as `artifacts:reports:codequality`."""
     issues = [_issue(one, prefix) for report in reports for one in annotations(report.document)]
+    seen: Counter[object] = Counter()
+    for issue in issues:
+        name = issue["fingerprint"]
+        if seen[name]:  # on another device, say: GitLab shows one of those with the same fingerprint
+            issue["fingerprint"] = sha256(f"{name} {seen[name]}".encode()).hexdigest()
+        seen[name] += 1
     return json.dumps(issues, indent=2) + "\n"
 
 
