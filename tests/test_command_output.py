@@ -267,3 +267,23 @@ def test_gitlab_shows_the_failures_of_every_device(failed: Path) -> None:
     fingerprints = [issue["fingerprint"] for issue in json.loads(gitlab(reports))]
     assert len({*fingerprints}) == len(fingerprints) == 2
     assert [issue["fingerprint"] for issue in json.loads(gitlab(reports[:1]))] == fingerprints[:1]
+
+
+def test_merge_writes_both_files_or_none(tmp_path: Path) -> None:
+    """A disk that has room for the report alone gets neither."""
+    record = kernel(case(candidate("a")))
+    items = [DeclaredItem(nodeid=NODEID, kernel=record.nodeid, place=(0, 0))]
+    whole = build([record], ENVIRONMENT, [NODEID], plan=Plan(kernels=[], nodeids=[NODEID], items=items))
+    ours = {"digest": whole.digest, "universe": whole.universe}
+    told = "".join(f"<property name='kernelqual.{name}' value='{value}'/>" for name, value in ours.items())
+    shard, junit = tmp_path / "shard.json", tmp_path / "junit.xml"
+    shard.write_bytes(encode(whole))
+    log = f"<testcase name='a'><system-out>{'x' * 100_000}</system-out></testcase>"
+    junit.write_text(f"<testsuites><testsuite name='p'><properties>{told}</properties>{log}</testsuite></testsuites>")
+    outputs = ["--json", str(tmp_path / "out.json"), "--junitxml", str(tmp_path / "out.xml")]
+    command = [*COMMAND, "merge", str(shard), str(junit), *outputs]
+    done = subprocess.run(["sh", "-c", 'ulimit -f 64; exec "$@"', "sh", *command], capture_output=True, check=False)
+    assert done.returncode == 2
+    assert b"out.xml': File too large; give a path" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["junit.xml", "shard.json"]
+    assert subprocess.run(command, capture_output=True, check=False).returncode == 0

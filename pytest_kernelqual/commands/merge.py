@@ -67,8 +67,7 @@ def _run(options: argparse.Namespace) -> tuple[str, int]:
     document.check_writable(options.json)
     for path in outputs:
         atomic.check_writable(path)
-    for path, data in outputs.items():
-        atomic.write(path, data)
+    atomic.write_all(outputs)
     text, status = shown(merged)
     return f"{text}\n{len(shards)} reports merged into {_named(options.json)}\n", status
 

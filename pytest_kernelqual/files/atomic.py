@@ -2,6 +2,7 @@
 
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from secrets import token_hex
 
@@ -36,17 +37,30 @@ def write(path: PathText, data: bytes) -> None:
     Raises:
         DocumentError: It could not be written; what was there before is unchanged.
     """
-    target = _target(path)
+    write_all({path: data})
+
+
+def write_all(files: Mapping[PathText, bytes]) -> None:
+    """Replace files as `write` does; none of them where there is no room for all.
+
+    Raises:
+        DocumentError: One could not be written.
+    """
+    ready: list[tuple[Path, Path]] = []
+    at: PathText = ""
     try:
-        temporary = _written_beside(target, data)
-        try:
+        for path, data in files.items():
+            at, target = path, _target(path)
+            ready.append((_written_beside(target, data), target))
+        for at, (temporary, target) in zip(files, ready, strict=True):  # noqa: B007 - told where it fails
             temporary.replace(target)
-        except BaseException:
+            sync_folder(target.parent)
+    except BaseException as error:
+        for temporary, _ in ready:
             temporary.unlink(missing_ok=True)
-            raise
-        sync_folder(target.parent)
-    except OSError as error:
-        raise _not_writable(path, error) from error
+        if isinstance(error, OSError):
+            raise _not_writable(at, error) from error
+        raise
 
 
 def write_once(path: PathText, data: bytes) -> bool:
