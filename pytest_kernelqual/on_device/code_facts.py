@@ -7,7 +7,7 @@ from triton.compiler.compiler import CompiledKernel
 
 from pytest_kernelqual.launch import launched_code, resources
 from pytest_kernelqual.launch.resources import read_resources
-from pytest_kernelqual.on_device.kept import Kept
+from pytest_kernelqual.on_device.kept import Kept, source_digest
 from pytest_kernelqual.on_device.kept_orders import order_reader
 from pytest_kernelqual.on_device.order import order_of
 
@@ -52,6 +52,5 @@ def read_facts(key: str, compiled: CompiledKernel, *, ordered: bool) -> CodeFact
 
 
 def _kept(key: str, *, ordered: bool) -> Kept:
-    # Another version may read other things.
-    reader = Path(resources.__file__).read_bytes()
+    reader = source_digest(Path(resources.__file__))
     return Kept("ordered-facts" if ordered else "facts", key, reader, order_reader() if ordered else "")

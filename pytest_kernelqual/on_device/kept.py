@@ -1,6 +1,7 @@
 """What was found out before, kept in Triton's cache beside the code that it was found of."""
 
 import contextlib
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
@@ -33,3 +34,9 @@ class Kept:
         """Keep something; where there is no room, it has to be found out anew."""
         with contextlib.suppress(OSError, RuntimeError):
             get_cache_manager(self._key).put(content, self._name)
+
+
+@cache
+def source_digest(*files: Path) -> str:
+    """Return a digest of source files: another version of what finds something out may find out another thing."""
+    return sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

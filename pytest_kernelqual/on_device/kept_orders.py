@@ -1,14 +1,13 @@
 """Arithmetic orders that were read before."""
 
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 
 from pytest_kernelqual import judge
 from pytest_kernelqual.judge.order import Fingerprint, Node
-from pytest_kernelqual.on_device.kept import Kept
+from pytest_kernelqual.on_device.kept import Kept, source_digest
 
 
 class _Stored(msgspec.Struct):
@@ -77,6 +76,6 @@ def _nodes(root: Node | None) -> list[Node]:
 
 @cache
 def order_reader() -> str:
-    """Return a digest of the code that reads orders: another version may read another order."""
+    """Return a digest of the code that reads orders."""
     files = [*Path(judge.__file__ or "").parent.glob("order*.py"), Path(__file__).with_name("order.py")]
-    return sha256(b"".join(file.read_bytes() for file in sorted(files))).hexdigest()
+    return source_digest(*sorted(files))

@@ -128,8 +128,11 @@ class Server:
         return survey.compile(lambda done, of: self._tell(Progress(phase="compile", compiled=(done, of))))
 
     def _look_at(self, survey: CompileSurvey, request: Survey) -> None:
+        spaces: dict[str, str] = {}  # tokens by spec; for targets nothing is looked up by them
         for number, (name, case) in enumerate(request.cases):
             spec = self._loader.find(request.path, name)
+            if name not in spaces:
+                spaces[name] = "" if self.device.target else self._loader.space(spec)
             candidates = self._loader.candidates(spec)
             if request.configs is not None:
                 candidates = tuple(map(Config, request.configs[number]))
@@ -137,9 +140,8 @@ class Server:
             limit_s = spec.compile_timeout_s or self._settings.compile_timeout_s
             # Other layouts are other code.
             probes = [Exposure.of(probe, spec.probes) for probe in CHEAP_LAYOUT_PROBES if probe in spec.probes]
-            space = self._loader.space(spec)
             for exposure in (PLAIN, *probes):
-                survey.look(self._case(spec, case, exposure), candidates, limit_s, space=space)
+                survey.look(self._case(spec, case, exposure), candidates, limit_s, space=spaces[name])
 
     def _written_down(self, request: ReadCode | SaveInputs | SaveLaunch) -> Reply:
         """Answer what commands ask of one candidate."""
