@@ -14,6 +14,7 @@ The exit status is 1 where anything is not as it must be.
 
 import argparse
 import importlib.util
+import os
 import sys
 import time
 from collections import Counter
@@ -63,7 +64,7 @@ class Bench:
 
     def __init__(self, root: Path) -> None:
         """Start it when it is asked."""
-        self._settings = Settings(root_dir=str(root))
+        self._settings = Settings(root_dir=str(root), compile_workers=len(os.sched_getaffinity(0)))
         self._device: DeviceProcess | None = None
 
     def ask(self, request: Any) -> Any:

@@ -273,6 +273,7 @@ REFUSED = {
     "value": (lambda x: x.sum().item(), "aten::_local_scalar_dense reads values"),
     "truth": (lambda x: bool((x > 0).all()), "aten::_local_scalar_dense reads values"),
     "equality": (lambda x: torch.equal(x, x), "aten::equal reads values"),
+    "print": (str, "a tensor is printed, which reads its values"),
     "choice": (lambda x: x[x > 0], "aten::index.Tensor gives a shape"),
     "indices": (torch.nonzero, "aten::nonzero gives a shape"),
     "distinct": (torch.unique, "aten::_unique2 gives a shape"),

@@ -75,7 +75,7 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
             UnknownProgramError: It reads values, or does what cannot be described; it has not run to its end then.
         """
         try:
-            with self:
+            with self._prints_seen(), self:
                 yield
         except _Unreadable:
             pass
@@ -84,6 +84,23 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 raise
         if self.unknown:
             raise UnknownProgramError(self.unknown)
+
+    @contextmanager
+    def _prints_seen(self) -> Iterator[None]:
+        """Refuse to format a tensor: torch hides from every mode how it reads the values."""
+        printing: Any = torch._tensor_str  # noqa: SLF001 - what `Tensor.__repr__` calls
+        formatted = printing._str  # noqa: SLF001 - as above
+
+        def seen(tensor: Tensor, **how: Any) -> str:
+            if not self._on_host(tensor):
+                self._refuse("a tensor is printed, which reads its values")
+            return str(formatted(tensor, **how))
+
+        printing._str = seen  # noqa: SLF001 - as above
+        try:
+            yield
+        finally:
+            printing._str = formatted  # noqa: SLF001 - as above
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:

@@ -24,12 +24,12 @@ def compile_all(
 
     Args:
         jobs: What to compile.
-        workers: How many processes to compile in.
+        workers: How many processes to compile in, at least one.
         memory_bytes: How much memory one compilation may take.
         since: When the jobs were found not to be cached; what other processes have told since then is taken over.
         on_compiled: Told several times a second how many jobs are done, and of how many.
     """
-    farm = _Farm(sorted(jobs, key=_cost, reverse=True), workers, memory_bytes, since)
+    farm = _Farm(sorted(jobs, key=_cost, reverse=True), max(workers, 1), memory_bytes, since)
     try:
         while farm.step():
             on_compiled(len(farm.endings), len(jobs))

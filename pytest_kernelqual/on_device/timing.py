@@ -3,15 +3,16 @@
 import math
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from functools import cache
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 import torch
 
 from pytest_kernelqual.errors import UnmeasurableError
+from pytest_kernelqual.on_device.captures import bound_pool, capturing
 from pytest_kernelqual.on_device.inputs import SeededInputs
 
 Method = Literal["graph", "events"]
@@ -32,7 +33,7 @@ _HEAD_START_CYCLES = 400_000
 _LONG_SPIN_CYCLES = 4_000_000
 # A device that idled takes about this long to run as it will.
 _WARM_UP_S = 0.003
-_ROUGH_LAUNCHES = 32
+_ROUGH_LAUNCHES = 16
 # No launch is shorter; what an event reads of a single one is not precise enough to say more.
 _LEAST_TIME_US = 1.0
 # Readings are floats: steps below this are rounding.
@@ -135,6 +136,7 @@ class Comparison:
         self._arms = arms
         self._arguments = arguments
         self._ruler = ruler
+        bound_pool()
         first = make_set()
         footprint = _input_bytes(first.inputs) + output_bytes
         self._sets = [first]
@@ -149,7 +151,6 @@ class Comparison:
         self._mutates = mutates
         self._live, self._pristine = _memories(self._sets) if mutates else ([], [])
         self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
-        self._pool = torch.cuda.graph_pool_handle()
         self._spin_cycles = _SPIN_CYCLES
         method: Method = "graph" if self._capture(0, launches) else "events"
         if method == "events":
@@ -225,7 +226,7 @@ class Comparison:
 
     def _capture(self, arm: int, launches: int) -> bool:
         """Capture an arm; it takes the memory of the ones before, so that all write the same output buffers."""
-        graph = self._captured(arm, launches, self._pool)
+        graph = self._captured(arm, launches, apart=True)
         if graph is None:
             return False
         self._graphs[arm] = graph
@@ -238,14 +239,16 @@ class Comparison:
         if self.plan.method == "graph" and arm not in self._graphs and not self._capture(arm, self.plan.launches):
             raise UnmeasurableError("the launch of one config can be captured, and that of another one cannot")
 
-    def _captured(self, arm: int, launches: int, pool: Any) -> torch.cuda.CUDAGraph | None:
-        """Return the graph of launches on the ring, or None where they cannot be captured."""
+    def _captured(self, arm: int, launches: int, *, apart: bool) -> torch.cuda.CUDAGraph | None:
+        """Return the graph of launches on the ring, or None where they cannot be captured.
+
+        Each launch writes output buffers of its own where they are to be `apart`.
+        """
         graph = torch.cuda.CUDAGraph()
-        kept = []
+        kept = deque[Any](maxlen=launches if apart else 1)
         try:
-            with self._arms[arm](), _capturing(graph, pool):
-                # Outputs are kept until the end, so that each launch of the ring writes a buffer of its own.
-                kept = [self._call(arm, self._sets[index % len(self._sets)]) for index in range(launches)]
+            with self._arms[arm](), capturing(graph):
+                kept.extend(self._call(arm, self._sets[index % len(self._sets)]) for index in range(launches))
         except RuntimeError:
             torch.cuda.synchronize()
             return None
@@ -282,7 +285,7 @@ class Comparison:
         A graph tells it without the host's share, which is the larger part of short launches.
         """
         first, repeats = self._sets[0], 1 if mutates else _ROUGH_LAUNCHES
-        graph = self._captured(0, repeats, torch.cuda.graph_pool_handle())
+        graph = self._captured(0, repeats, apart=False)
         best = math.inf
         for _ in range(3):
             first.inputs.restore()
@@ -300,27 +303,6 @@ class Comparison:
             torch.cuda.synchronize()
             best = min(best, begin.elapsed_time(end) * 1e3)
         return max((best - self._ruler.empty_us) / repeats, _LEAST_TIME_US)
-
-
-@cache
-def _capture_stream() -> torch.cuda.Stream:
-    """Return the stream of all captures: only there is memory that one of them has let go another's."""
-    return torch.cuda.Stream()  # type: ignore[no-untyped-call]
-
-
-@contextmanager
-def _capturing(graph: torch.cuda.CUDAGraph, pool: Any) -> Iterator[None]:
-    """Capture on a stream of its own.
-
-    `torch.cuda.graph` gives all cached memory back first, and that takes longer than most captures.
-    """
-    torch.cuda.synchronize()
-    with torch.cuda.stream(_capture_stream()):
-        graph.capture_begin(pool=pool, capture_error_mode="thread_local")
-        try:
-            yield
-        finally:
-            graph.capture_end()
 
 
 def _memories(sets: Sequence[InputSet]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
