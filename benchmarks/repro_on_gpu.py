@@ -124,7 +124,8 @@ def _explained(folder: Path, one: Failing, device: str) -> str:
         return ""
     why = str(told["no_code"])
     compiles = one.outcome not in {"compile_error", "out_of_resources", "launch_error", "timeout"}
-    return "" if "neither launches a Triton kernel" in why or not compiles else f"no code: {why}"
+    none_to_tell = "neither launches a Triton kernel" in why or "not known without running" in why
+    return "" if none_to_tell or not compiles else f"no code: {why}"
 
 
 def _kind(done: "subprocess.CompletedProcess[str]") -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
+import fake_timing
 import pytest
 from committed_samples import OTHER_SPACE
 from fake_bench import bench, commit, config_of, qualified, stored_times
@@ -18,7 +19,7 @@ from pytest_kernelqual.errors import DeviceProcessError, KernelqualError
 from pytest_kernelqual.gating import arms as gating_arms
 from pytest_kernelqual.gating.arms import Arms, control, gate, halve
 from pytest_kernelqual.gating.row import check
-from pytest_kernelqual.model.messages import Clocks, Open, OpenTiming
+from pytest_kernelqual.model.messages import Clocks, Open, OpenTiming, Sample
 from pytest_kernelqual.model.record import CandidateRecord, CommittedRecord, CommittedVerdict, GateName, GateRecord
 
 MARGIN = 0.02
@@ -178,13 +179,25 @@ def test_noise_lengthens_samples() -> None:
     record = control(arms, margin=MARGIN, qualify=True)
     assert [request.target_us for request in device.requests if isinstance(request, OpenTiming)] == [
         150,
-        375,
-        937.5,
+        390,
         1000,
     ]
     assert sum(isinstance(request, Open) for request in device.requests) == 1
     assert record.verdict == "unmeasurable"
     assert record.reason.startswith("timing is too noisy: between -")
+
+
+@pytest.mark.parametrize(
+    ("noise", "verdict", "rounds"), [(0.003, "ok", 16), (0.008, "ok", 48), (0.2, "unmeasurable", 48)]
+)
+def test_three_rounds_count_as_one_where_the_longest_samples_are_too_noisy(
+    noise: float, verdict: str, rounds: int
+) -> None:
+    """All of them are kept in the record."""
+    # Longer samples of this machine are as noisy as short ones.
+    machine = Machine({FIXED: 10.0}, noise=noise, bias=0.0)
+    record = control(machine.arms([None, None]), margin=MARGIN, qualify=True)
+    assert (record.verdict, len(record.rounds)) == (verdict, rounds)
 
 
 class _Held:
@@ -298,6 +311,24 @@ def test_verdict_of_a_row(tmp_path: Path, times: dict[str, float], verdict: str)
         record = checked(tmp_path, Machine(times, seed=seed), **stored_times(10.0, 8.0))
         assert (record.verdict, record.passed) == (verdict, verdict == "ok"), record.reasons
         assert bool(record.reasons) is (times["A=1"] != 8.0 or len(times) > 2)
+
+
+def test_the_best_is_looked_for_with_short_samples_and_judged_by_long_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Most candidates are far from the margin even on rough data."""
+    asked: list[Sample] = []
+
+    class Watched(FakeDevice):
+        def ask(self, request: Any, *more: Any) -> Any:
+            asked.extend([request] if isinstance(request, Sample) else [])
+            return super().ask(request, *more)
+
+    monkeypatch.setattr(fake_timing, "FakeDevice", Watched)
+    machine = Machine({FIXED: 10.0, "A=1": 8.0, "A=2": 9.0, "A=3": 7.7})  # the last is near the margin
+    assert checked(tmp_path, machine, **stored_times(10.0, 8.0)).verdict == "ok"
+    assert [sample.pairs for sample in asked if sample.roughly] == [[(2, 3), (2, 4)]]
+    assert [sample.pairs for sample in asked if not sample.roughly] == [[(0, 1)], [(0, 2)], [(4, 2)]]
 
 
 def test_the_best_is_really_the_best(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from pytest_kernelqual.judge.statistics import (
     Estimate,
     estimate,
     log_ratio_of_round,
+    means_of,
     next_look,
     one_sided_error,
     walsh_averages,
@@ -36,6 +37,16 @@ def test_exact_errors() -> None:
             for signs in itertools.product([0, 1], repeat=n)
         )
         assert one_sided_error(n, k) == below / 2**n
+
+
+@given(st.integers(1, 5), st.lists(st.floats(-1, 1), max_size=10))
+def test_means_of_a_value_taken_so_many_times_are_the_values(count: int, values: list[float]) -> None:
+    """And none may be left over."""
+    told = means_of(count, [value for value in values for _ in range(count)])
+    assert told == pytest.approx(values)
+    if count > 1:
+        with pytest.raises(ValueError, match="shorter"):
+            means_of(count, [0.0] * (count + 1))
 
 
 @given(rounds)

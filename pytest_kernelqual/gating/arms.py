@@ -11,15 +11,18 @@ from msgspec import structs
 
 from pytest_kernelqual.errors import DeviceProcessError, KernelqualError, UnmeasurableError
 from pytest_kernelqual.judge.gate import Arm, confirmed, look
-from pytest_kernelqual.judge.statistics import LAST_LOOK, Estimate, estimate, log_ratio_of_round, next_look
+from pytest_kernelqual.judge.statistics import LAST_LOOK, Estimate, estimate, log_ratio_of_round, means_of, next_look
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import Open, Opened, OpenTiming, Reply, Request, Sample, Sampled, TimingOpened
 from pytest_kernelqual.model.record import GateName, GateRecord, GateVerdict
 from pytest_kernelqual.processes.device import Device, Limits
 
-# The shortest and longest sample; between them it doubles until the control is narrow enough.
+# The shortest and longest sample; between them it grows by a factor until the control is narrow enough.
 SHORTEST_SAMPLE_US = 150.0
 LONGEST_SAMPLE_US = 1000.0
+_LENGTHENED = 2.6
+# The means of so many rounds count as one round where the longest samples are too noisy.
+_NOISY_ROUNDS = 3
 _CLOCK_TOLERANCE = 0.01
 
 # A clock that moved once may have settled; whatever disturbs three attempts stays.
@@ -94,14 +97,16 @@ class Arms:
         """Return rounds of two arms, alone on the device; UnmeasurableError when it stays disturbed."""
         return self.sample_pairs([(first, second)], rounds)[0]
 
-    def sample_pairs(self, pairs: list[tuple[int, int]], rounds: int) -> list[list[list[float]]]:
-        """Return rounds of each pair of arms, as `sample` does."""
+    def sample_pairs(
+        self, pairs: list[tuple[int, int]], rounds: int, *, roughly: bool = False
+    ) -> list[list[list[float]]]:
+        """Return rounds of each pair of arms, as `sample` does; of shorter samples `roughly`."""
         disturbed = ""
         for attempt in range(_ATTEMPTS):
             if attempt > 1:
                 time.sleep(_PAUSE_S * (attempt - 1))
             with self._exclusive():
-                reply = self._ask(Sample(pairs=pairs, rounds=rounds))
+                reply = self._ask(Sample(pairs=pairs, rounds=rounds, roughly=roughly))
             if not isinstance(reply, Sampled):
                 raise KernelqualError(f"Sample was answered by {type(reply).__name__}; this is a fault of the tool")
             if reply.reason:
@@ -147,9 +152,18 @@ def control(arms: Arms, *, margin: float, qualify: bool) -> GateRecord:
         except UnmeasurableError as error:
             return unmeasurable("control", arms, (0, 1), margin, str(error))
         arm = Arm(estimate([log_ratio_of_round(abba) for abba in rounds]), margin)
-        if arm.armed or target_us >= LONGEST_SAMPLE_US:
+        if arm.armed:
             break
-        target_us, qualify = min(target_us * 2.5, LONGEST_SAMPLE_US), False
+        if target_us >= LONGEST_SAMPLE_US:
+            # Noise of whole samples: longer ones would not average it out.
+            try:
+                rounds += arms.sample(0, 1, LAST_LOOK * (_NOISY_ROUNDS - 1))
+            except UnmeasurableError as error:
+                return unmeasurable("control", arms, (0, 1), margin, str(error))
+            logs = [log_ratio_of_round(abba) for abba in rounds]
+            arm = Arm(estimate(means_of(_NOISY_ROUNDS, logs)), margin)
+            break
+        target_us, qualify = min(target_us * _LENGTHENED, LONGEST_SAMPLE_US), False
     reason = "" if arm.armed else f"timing is too noisy: {_interval(arm.estimate)} for one config against itself"
     outcome = Outcome("ok" if arm.armed else "unmeasurable", arm.estimate, rounds)
     return _told("control", arms, (0, 1), margin, outcome, reason=reason)
@@ -203,9 +217,11 @@ def in_fresh_processes(places: Sequence[Arms], target_us: float) -> list[float]:
     return found
 
 
-def screen(arms: Arms, first: int, candidates: Sequence[int], *, rounds: int) -> dict[int, float]:
+def screen(
+    arms: Arms, first: int, candidates: Sequence[int], *, rounds: int, roughly: bool = False
+) -> dict[int, float]:
     """Return the rough log ratio of each candidate to arm `first`: a median, for choosing and not for judging."""
-    taken = arms.sample_pairs([(first, arm) for arm in candidates], rounds)
+    taken = arms.sample_pairs([(first, arm) for arm in candidates], rounds, roughly=roughly)
     return {
         arm: statistics.median(log_ratio_of_round(abba) for abba in told)
         for arm, told in zip(candidates, taken, strict=True)

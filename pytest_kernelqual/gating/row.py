@@ -280,7 +280,7 @@ def _near_best(
         return
     margin = bench.margins.best
     try:
-        ratios = screen(arms, own, rivals, rounds=_SCREENING_ROUNDS)
+        ratios = screen(arms, own, rivals, rounds=_SCREENING_ROUNDS, roughly=True)
     except UnmeasurableError as error:
         yield unmeasurable("near_best", arms, (rivals[0], own), margin, f"the best is not known: {error}")
         return

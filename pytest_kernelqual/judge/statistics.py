@@ -71,6 +71,15 @@ def estimate(log_ratios: Sequence[float]) -> Estimate:
     return Estimate(centre, averages[k - 1], averages[-k], rounds)
 
 
+def means_of(count: int, values: Sequence[float]) -> list[float]:
+    """Return the mean of each `count` values that follow one another; symmetric about the median where they are.
+
+    Raises:
+        ValueError: Some values are left over.
+    """
+    return [sum(some) / count for some in zip(*[iter(values)] * count, strict=True)]
+
+
 def one_sided_error(rounds: int, k: int) -> float:
     """Return the exact probability that the k-th smallest Walsh average lies above the true median.
 

@@ -89,6 +89,8 @@ class Sample(Struct, frozen=True, tag=True, kw_only=True):
 
     pairs: list[tuple[int, int]]
     rounds: int
+    roughly: bool = False
+    """Samples are shorter."""
 
 
 Request = (

@@ -20,8 +20,10 @@ _THROTTLING = {
     0x80: "power brake",
 }
 
-# Listing a device's processes takes several milliseconds, and one that matters stays longer than this.
+# A process that matters stays longer than this.
 _PROCESSES_KNOWN_S = 0.5
+# Listing a device's processes takes from a few to some forty milliseconds: no larger part of the time is spent on it.
+_LISTING_PART = 0.02
 
 
 class ClockReader:
@@ -30,7 +32,7 @@ class ClockReader:
     def __init__(self, device: Device) -> None:
         """Touch nothing yet."""
         self._device = device
-        self._looked_at_s = -math.inf
+        self._look_at_s = -math.inf
         self._foreign = 0
 
     def read(self) -> Clocks | None:
@@ -48,10 +50,13 @@ class ClockReader:
         nvml.nvmlInit()
         handle = nvml.nvmlDeviceGetHandleByUUID(_uuid(self._device))
         reasons = nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle)
-        if time.monotonic() - self._looked_at_s > _PROCESSES_KNOWN_S:
+        began_s = time.monotonic()
+        if began_s > self._look_at_s:
             running = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
             self._foreign = sum(map(_is_foreign, {process.pid for process in running}))
-            self._looked_at_s = time.monotonic()
+            ended_s = time.monotonic()
+            known_s = max(_PROCESSES_KNOWN_S, (ended_s - began_s) / _LISTING_PART)
+            self._look_at_s = ended_s + (known_s if not self._foreign else 0.0)  # it may go at any moment
         return Clocks(
             sm_mhz=nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
             throttled=[name for bit, name in _THROTTLING.items() if reasons & bit],

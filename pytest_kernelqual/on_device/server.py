@@ -244,7 +244,8 @@ class Server:
         try:
             self._comparison.warm_up()
             before = self._clocks.read()
-            taken = [self._comparison.rounds(*pair, request.rounds) for pair in request.pairs]
+            rounds, roughly = request.rounds, request.roughly
+            taken = [self._comparison.rounds(*pair, rounds, roughly=roughly) for pair in request.pairs]
         except UnmeasurableError as error:
             return Sampled(rounds=[], reason=str(error))
         clocks = [clock for clock in (before, self._clocks.read()) if clock is not None]

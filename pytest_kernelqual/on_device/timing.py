@@ -34,6 +34,8 @@ _LONG_SPIN_CYCLES = 4_000_000
 # A device that idled takes about this long to run as it will.
 _WARM_UP_S = 0.003
 _ROUGH_LAUNCHES = 16
+# Part of a sample's launches that is enough to choose by, and not to judge.
+_ROUGH_PART = 1 / 4
 # No launch is shorter; what an event reads of a single one is not precise enough to say more.
 _LEAST_TIME_US = 1.0
 # Readings are floats: steps below this are rounding.
@@ -150,7 +152,7 @@ class Comparison:
         self._flush = _flush_buffer() if size.flushed else None
         self._mutates = mutates
         self._live, self._pristine = _memories(self._sets) if mutates else ([], [])
-        self._graphs: dict[int, torch.cuda.CUDAGraph] = {}
+        self._graphs: dict[tuple[int, int], torch.cuda.CUDAGraph] = {}
         self._spin_cycles = _SPIN_CYCLES
         method: Method = "graph" if self._capture(0, launches) else "events"
         if method == "events":
@@ -159,34 +161,36 @@ class Comparison:
 
     def warm_up(self) -> None:
         """Run the first arm until the clocks are as they stay."""
-        self._prepare(0)
+        self._prepare(0, self.plan.launches)
         began = time.monotonic()
         while time.monotonic() - began < _WARM_UP_S:
-            self._sample(0)
+            self._sample(0, self.plan.launches)
             torch.cuda.synchronize()
 
-    def rounds(self, first: int, second: int, count: int) -> list[list[float]]:
+    def rounds(self, first: int, second: int, count: int, *, roughly: bool = False) -> list[list[float]]:
         """Return rounds of arms A (`first`) and B (`second`): four samples, in microseconds per launch, as A, B, B, A.
 
         Every other round is taken as B, A, A, B, so that the place within a round favours neither arm.
         All are queued before the first is read: a device that idles between samples runs the next one differently.
         Where the host fell behind the device, all are taken again behind longer spins.
+        Samples are shorter, and the graphs of arms that are sampled no other way too, `roughly`.
         """
         abba, baab = (first, second, second, first), (second, first, first, second)
+        launches = math.ceil(self.plan.launches * _ROUGH_PART) if roughly else self.plan.launches
         for arm in (first, second):
-            self._prepare(arm)
+            self._prepare(arm, launches)
         while True:
             _spin(_HEAD_START_CYCLES)
             for arm in (first, second):
-                self._sample(arm)
-            turns = [[self._sample(arm) for arm in (baab if turn % 2 else abba)] for turn in range(count)]
+                self._sample(arm, launches)
+            turns = [[self._sample(arm, launches) for arm in (baab if turn % 2 else abba)] for turn in range(count)]
             torch.cuda.synchronize()
             if not any(sample.late for four in turns for sample in four):
                 break
             self._spin_longer()
         taken = []
         for turn, four in enumerate(turns):
-            told = [sample.begin.elapsed_time(sample.end) * 1e3 / self.plan.launches for sample in four]
+            told = [sample.begin.elapsed_time(sample.end) * 1e3 / launches for sample in four]
             taken.append([told[1], told[0], told[3], told[2]] if turn % 2 else told)
         return taken
 
@@ -195,7 +199,7 @@ class Comparison:
         if self._spin_cycles > _MOST_SPIN_CYCLES:
             raise UnmeasurableError("host too slow: launches cannot be queued ahead of the device")
 
-    def _sample(self, arm: int) -> _Sample:
+    def _sample(self, arm: int, launches: int) -> _Sample:
         if self._mutates:
             torch._foreach_copy_(self._live, self._pristine)
         if self._flush is not None:
@@ -205,19 +209,19 @@ class Comparison:
             # The spin keeps the device busy until the replay is queued, so that the interval holds no host time.
             _spin(self._spin_cycles)
             begin.record()
-            self._graphs[arm].replay()
+            self._graphs[arm, launches].replay()
             end.record()
             return _Sample(begin, end, begin.query())  # type: ignore[no-untyped-call]
-        return self._sample_by_events(arm, begin, end)
+        return self._sample_by_events(arm, launches, begin, end)
 
-    def _sample_by_events(self, arm: int, begin: torch.cuda.Event, end: torch.cuda.Event) -> _Sample:
+    def _sample_by_events(self, arm: int, launches: int, begin: torch.cuda.Event, end: torch.cuda.Event) -> _Sample:
         """Queue all launches behind a spin that outlasts the host; repeat with a longer one where it did not."""
         while True:
             torch.cuda.synchronize()
             _spin(self._spin_cycles)
             begin.record()
             with self._arms[arm]():
-                for index in range(self.plan.launches):
+                for index in range(launches):
                     self._call(arm, self._sets[index % len(self._sets)])
             end.record()
             if not begin.query():  # type: ignore[no-untyped-call]
@@ -229,14 +233,15 @@ class Comparison:
         graph = self._captured(arm, launches, apart=True)
         if graph is None:
             return False
-        self._graphs[arm] = graph
+        self._graphs[arm, launches] = graph
         graph.replay()  # the first replay uploads the graph
         torch.cuda.synchronize()
         return True
 
-    def _prepare(self, arm: int) -> None:
+    def _prepare(self, arm: int, launches: int) -> None:
         """Have the graph of an arm that was not sampled before: of many arms most are not, until samples are long."""
-        if self.plan.method == "graph" and arm not in self._graphs and not self._capture(arm, self.plan.launches):
+        missing = self.plan.method == "graph" and (arm, launches) not in self._graphs
+        if missing and not self._capture(arm, launches):
             raise UnmeasurableError("the launch of one config can be captured, and that of another one cannot")
 
     def _captured(self, arm: int, launches: int, *, apart: bool) -> torch.cuda.CUDAGraph | None:
@@ -244,6 +249,8 @@ class Comparison:
 
         Each launch writes output buffers of its own where they are to be `apart`.
         """
+        for made in self._sets:
+            _forget_gradients(made)  # they lie in the pool, and would put this arm's outputs elsewhere
         graph = torch.cuda.CUDAGraph()
         kept = deque[Any](maxlen=launches if apart else 1)
         try:
@@ -256,9 +263,7 @@ class Comparison:
         return graph
 
     def _call(self, arm: int, made: InputSet) -> Any:
-        for item in made.inputs.tensors:
-            if item.requires_grad:
-                item.tensor.grad = None  # production accumulates into it; each launch must begin alike
+        _forget_gradients(made)  # production accumulates into them; each launch must begin alike
         return made.launch(*self._arguments[arm])
 
     def _warm_up(self, arm: int, made: InputSet) -> None:
@@ -303,6 +308,12 @@ class Comparison:
             torch.cuda.synchronize()
             best = min(best, begin.elapsed_time(end) * 1e3)
         return max((best - self._ruler.empty_us) / repeats, _LEAST_TIME_US)
+
+
+def _forget_gradients(made: InputSet) -> None:
+    for item in made.inputs.tensors:
+        if item.requires_grad:
+            item.tensor.grad = None
 
 
 def _memories(sets: Sequence[InputSet]) -> tuple[list[torch.Tensor], list[torch.Tensor]]:

@@ -93,7 +93,7 @@ def forms(case, seeded):
         if fault == "rounded":
             y = y * 1.0001
         elif fault == "nan_payload":
-            y.view(torch.int32)[5] |= 1
+            y.view(torch.int32)[5] ^= 1
         elif fault == "restless":
             y = y * (1 + 1e-6 * random.SystemRandom().randrange(1 << 20) / (1 << 20))
         changed = {
