@@ -176,7 +176,7 @@ class Comparison:
         Samples are shorter, and the graphs of arms that are sampled no other way too, `roughly`.
         """
         abba, baab = (first, second, second, first), (second, first, first, second)
-        launches = math.ceil(self.plan.launches * _ROUGH_PART) if roughly else self.plan.launches
+        launches = self._rough_launches() if roughly else self.plan.launches
         for arm in (first, second):
             self._prepare(arm, launches)
         while True:
@@ -193,6 +193,11 @@ class Comparison:
             told = [sample.begin.elapsed_time(sample.end) * 1e3 / launches for sample in four]
             taken.append([told[1], told[0], told[3], told[2]] if turn % 2 else told)
         return taken
+
+    def _rough_launches(self) -> int:
+        """Return a part of a sample's launches; where the sets put each other out of the cache, all sets are used."""
+        least = 1 if self._flush is not None else self.plan.ring
+        return max(math.ceil(self.plan.launches * _ROUGH_PART), min(least, self.plan.launches))
 
     def _spin_longer(self) -> None:
         self._spin_cycles *= 4
