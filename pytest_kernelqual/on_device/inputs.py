@@ -371,10 +371,14 @@ class SeededInputs:
         memory = self._memories.get(storage_id(tensor))
         if memory is None:
             live = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
-            memory = Memory(name, storage, storage.data_ptr(), live, live.clone())
+            memory = Memory(name, storage, storage.data_ptr(), live, self._pristine(live))
             self._memories[storage_id(tensor)] = memory
         pristine = placed(memory.pristine.untyped_storage(), tensor)
         return InputTensor(name, tensor, pristine, tensor.detach(), tensor.requires_grad)
+
+    def _pristine(self, live: torch.Tensor) -> torch.Tensor:
+        """Return the bytes that `restore` puts back."""
+        return live.clone()
 
     def _must_be_open(self, what: str) -> None:
         if self._frozen:

@@ -4,7 +4,7 @@ All of it is integer arithmetic on ordinals of values, so that every device make
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from math import prod
 
 import torch
@@ -146,7 +146,7 @@ class _Within:
         least, most = max(-2, 1 - self._values.most_exponent), min(6, self._values.most_exponent - 1)
         choice = self._choice(at)
         exponent = choice % (most - least + 1) + least
-        kept = torch.tensor([width for width in (2, 3, 7, 10, 23) if width < mantissa] or [0], device=at.device)
+        kept = _table(tuple(width for width in (2, 3, 7, 10, 23) if width < mantissa) or (0,), at.device)
         whole = exponent.clamp(0, mantissa - 1)  # mantissa bits before the binary point
         which = (choice >> 8) % (len(kept) + 1)
         bits = torch.where(which == len(kept), whole, kept[which.clamp(max=len(kept) - 1)])
@@ -174,9 +174,9 @@ class _Within:
         values, mantissa = self._values, self._values.mantissa_bits
         one = values.power(0)
         integers_end = values.power(min(mantissa + 1, values.most_exponent))
-        known = [0, 1, (1 << mantissa) - 1, 1 << mantissa, one - 1, one, one + 1, integers_end]
+        known = (0, 1, (1 << mantissa) - 1, 1 << mantissa, one - 1, one, one + 1, integers_end)
         choice = self._choice(at)
-        return self._fitted(torch.tensor(known, device=at.device)[choice % len(known)], choice >> 30 & 1 == 1)
+        return self._fitted(_table(known, at.device)[choice % len(known)], choice >> 30 & 1 == 1)
 
     def one_hot(self, at: torch.Tensor) -> torch.Tensor:
         """One element of each row is not zero, or not the value nearest to it."""
@@ -254,6 +254,12 @@ class _Within:
             if half:
                 alone = alone | (index == 2 * half)
         return base, odd, alone
+
+
+@cache
+def _table(values: tuple[int, ...], device: torch.device) -> torch.Tensor:
+    """Return values on a device; to bring them there waits for all that is queued."""
+    return torch.tensor(values, device=device)
 
 
 def _signed_64(value: int) -> int:
