@@ -70,8 +70,7 @@ class Survey(Struct, frozen=True, tag=True, kw_only=True):
     """Names of specs and ids of their cases."""
     configs: list[list[dict[str, Scalar]]] | None = None
     """Of each case, what to look at beside the fixed launch; None: all candidates."""
-    quiet: bool = False
-    """Tell no progress: nobody reads it meanwhile."""
+    quiet: bool = False  # tells no progress: nobody reads it meanwhile
     beside: "list[Survey]" = field(default_factory=list)  # of other files, compiled together with this one
 
 
@@ -89,8 +88,7 @@ class Sample(Struct, frozen=True, tag=True, kw_only=True):
 
     pairs: list[tuple[int, int]]
     rounds: int
-    roughly: bool = False
-    """Samples are shorter."""
+    roughly: bool = False  # samples are shorter
 
 
 Request = (

@@ -222,10 +222,7 @@ class SeededInputs:
         self._frozen = True
 
     def restore(self) -> None:
-        """Give every input the bytes and metadata that it was frozen with, no gradient, and reset random numbers.
-
-        InputError where a launch has moved the memory of an input.
-        """
+        """Give inputs the bytes and metadata of `freeze`, and reset random numbers; InputError for memory that moved."""
         self._must_be_frozen("restore")
         with torch.no_grad():
             for memory in self._memories.values():
