@@ -222,7 +222,7 @@ class SeededInputs:
         self._frozen = True
 
     def restore(self) -> None:
-        """Give inputs the bytes and metadata of `freeze`, and reset random numbers; InputError for memory that moved."""
+        """Give inputs bytes and metadata of `freeze`, and reset random numbers; InputError for memory that moved."""
         self._must_be_frozen("restore")
         with torch.no_grad():
             for memory in self._memories.values():
