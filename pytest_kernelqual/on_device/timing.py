@@ -272,8 +272,12 @@ class Comparison:
         return made.launch(*self._arguments[arm])
 
     def _warm_up(self, arm: int, made: InputSet) -> None:
-        """Launch once to compile and to let libraries set themselves up, and once to see whether the host waits."""
-        for mode in ("default", "error"):
+        """Launch, and raise UnmeasurableError where the host waits for the device.
+
+        It may wait the first time, to compile and while libraries set themselves up.
+        """
+        reason = ""
+        for mode in ("error", "default", "error"):
             made.inputs.restore()
             torch.cuda.synchronize()
             torch.cuda.set_sync_debug_mode(mode)
@@ -284,10 +288,13 @@ class Comparison:
                 if "synchroniz" not in str(error):
                     raise
                 reason = str(error).splitlines()[0]
-                raise UnmeasurableError(f"host sync: the launch waits for the device ({reason})") from None
+            else:
+                if mode == "error":
+                    return
             finally:
                 torch.cuda.set_sync_debug_mode("default")
-            torch.cuda.synchronize()
+                torch.cuda.synchronize()
+        raise UnmeasurableError(f"host sync: the launch waits for the device ({reason})")
 
     def _rough_time_us(self, *, mutates: bool) -> float:
         """Return the time of a launch of the first arm to within what a handful of them shows.
