@@ -59,6 +59,22 @@ def test_restore_puts_back_whole_storages(seeded: SeededInputs, dtype: str) -> N
     assert storage_bytes(x) == pristine
 
 
+def test_restore_of_unchanged_inputs_puts_back_what_no_input_addresses(seeded: SeededInputs) -> None:
+    """A launch may have written there, which `changed` does not see."""
+    base = torch.arange(8.0)
+    seeded.adopt(base[::2], name="every_other")
+    whole = seeded.normal((8,), dtype="float32", name="whole")
+    seeded.freeze(lambda: None)
+    base[1] = 100.0
+    assert not seeded.changed()
+    seeded.restore(unchanged=True)
+    assert base[1] == 1.0
+    drawn = whole.clone()
+    whole[0] += 1.0
+    seeded.restore()
+    assert torch.equal(whole, drawn)
+
+
 def test_the_builder_may_change_inputs_before_it_returns(seeded: SeededInputs) -> None:
     """What counts as pristine is what the builder left, adopted tensors included."""
     x, y = seeded.normal((4,)), torch.zeros(4, device=seeded.device)

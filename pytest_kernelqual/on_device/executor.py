@@ -102,6 +102,7 @@ class Executor:
         self.mutated: frozenset[str] = frozenset()
         """Names of the inputs that the fixed launch changes; a candidate may change no others."""
         self.last_error: BaseException | None = None
+        self._unchanged = False
 
     def beside(self, case: Case, make_inputs: Callable[..., SeededInputs]) -> "Executor":
         """Return an executor of another case whose inputs are made otherwise, from the same stream."""
@@ -169,6 +170,7 @@ class Executor:
                 launches.prove()
             self.launched += 1
             changed = frozenset(item.name for item in self.inputs.changed())
+            self._unchanged = not changed
             self._check_damage(changed - self.mutated if config is not None else frozenset())
             outputs = collect(
                 returned,
@@ -296,7 +298,8 @@ class Executor:
 
     def _prepare(self, *, follows: bool = False) -> None:
         """Give inputs and memory the state in which every launch begins."""
-        self.inputs.restore()
+        self.inputs.restore(unchanged=self._unchanged)
+        self._unchanged = False
         if not follows:
             self._survivors.prepare()
         self.memory.begin_launch()

@@ -221,14 +221,13 @@ class SeededInputs:
             self._inputs.append(self._snapshot(name, tensor))
         self._frozen = True
 
-    def restore(self) -> None:
-        """Give inputs bytes and metadata of `freeze`, and reset random numbers; InputError for memory that moved."""
+    def restore(self, *, unchanged: bool = False) -> None:
+        """Give inputs bytes (where changed) and metadata of `freeze`, reset randomness; InputError for moved memory."""
         self._must_be_frozen("restore")
         with torch.no_grad():
             for memory in self._memories.values():
                 memory.must_stay()
-                # Through bytes of their own version counter: autograd sees no change of what a graph has saved.
-                memory.put_back()
+                memory.put_back(unchanged=unchanged)
             for item in self._inputs:
                 item.repair()
         # Not torch.manual_seed, which formats a stack trace for every kind of device that is not in use.
@@ -370,6 +369,7 @@ class SeededInputs:
             live = torch.empty(0, dtype=torch.uint8, device=tensor.device).set_(storage)
             memory = Memory(name, storage, storage.data_ptr(), live, self._pristine(live))
             self._memories[storage_id(tensor)] = memory
+        memory.whole |= tensor.is_contiguous() and tensor.nbytes == memory.live.nbytes
         pristine = placed(memory.pristine.untyped_storage(), tensor)
         return InputTensor(name, tensor, pristine, tensor.detach(), tensor.requires_grad)
 

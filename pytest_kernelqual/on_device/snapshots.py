@@ -75,9 +75,14 @@ class Memory:
     address: int
     live: torch.Tensor
     pristine: torch.Tensor
+    whole: bool = False
+    """One input addresses all of its bytes."""
 
-    def put_back(self) -> None:
-        """Give the storage the bytes that it was frozen with."""
+    def put_back(self, *, unchanged: bool = False) -> None:
+        """Give the storage the bytes that it was frozen with, if only those without an input where that is enough."""
+        if unchanged and self.whole:
+            return
+        # Through bytes of their own version counter: autograd sees no change of what a graph has saved.
         if self.live.device.type == "cpu":  # a plain copy: torch would wake all its threads for it
             ctypes.memmove(self.live.data_ptr(), self.pristine.data_ptr(), self.pristine.numel())
         else:
