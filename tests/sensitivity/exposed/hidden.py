@@ -13,7 +13,7 @@ def _map(x, y, n, OP: tl.constexpr, BLOCK: tl.constexpr, FAULT: tl.constexpr):
     if OP == "rounded":  # half to even, as production has it
         result = tl.floor(value + 0.5) if FAULT == "half_up" else (value + 12582912.0) - 12582912.0
     elif OP == "magnitude":
-        result = tl.sqrt(value * value) if FAULT == "squares" else tl.abs(value)
+        result = tl.sqrt_rn(value * value) if FAULT == "squares" else tl.abs(value)
     elif FAULT == "flushes_denormals":
         result = tl.where(tl.abs(value) < 1.17549435e-38, value * 0.0, value)
     elif FAULT == "loses_sign_of_zero":
