@@ -313,6 +313,17 @@ def test_verdict_of_a_row(tmp_path: Path, times: dict[str, float], verdict: str)
         assert bool(record.reasons) is (times["A=1"] != 8.0 or len(times) > 2)
 
 
+def test_arms_that_differ_by_where_they_lie_are_built_anew_once() -> None:
+    """What two graphs of one launch differ by is another thing for the next two."""
+    opened: Counter[tuple[str, int]] = Counter()
+    for seed in range(40):
+        device = FakeDevice(Machine({FIXED: 10.0}, noise=0.001, bias=0.005, seed=seed))
+        arms = Arms(device, fake_timing.PLACE, [None] * 2, exclusive=_Held)
+        verdict = control(arms, margin=MARGIN, qualify=True).verdict
+        opened[verdict, sum(isinstance(request, OpenTiming) for request in device.requests)] += 1
+    assert opened.keys() == {("ok", 1), ("ok", 2), ("ok", 3), ("ok", 4), ("unmeasurable", 4)}
+
+
 def test_the_best_is_looked_for_with_short_samples_and_judged_by_long_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

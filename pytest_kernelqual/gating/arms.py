@@ -144,25 +144,22 @@ class Outcome(NamedTuple):
 
 def control(arms: Arms, *, margin: float, qualify: bool) -> GateRecord:
     """Arm the gate: time arm 0 against arm 1, the same config, and lengthen samples until that is precise enough."""
-    target_us = SHORTEST_SAMPLE_US
+    target_us, again = SHORTEST_SAMPLE_US, True
     while True:
+        longest = target_us >= LONGEST_SAMPLE_US
         try:
             arms.open(target_us, qualify=qualify)
             rounds = arms.sample(0, 1, LAST_LOOK)
+            arm = Arm(estimate([log_ratio_of_round(abba) for abba in rounds]), margin)
+            if longest and not arm.armed:  # noise of whole samples: longer ones would not average it out
+                rounds += arms.sample(0, 1, LAST_LOOK * (_NOISY_ROUNDS - 1))
+                logs = [log_ratio_of_round(abba) for abba in rounds]
+                arm = Arm(estimate(means_of(_NOISY_ROUNDS, logs)), margin)
         except UnmeasurableError as error:
             return unmeasurable("control", arms, (0, 1), margin, str(error))
-        arm = Arm(estimate([log_ratio_of_round(abba) for abba in rounds]), margin)
-        if arm.armed:
+        if arm.armed or (longest and not (arm.precise and again)):
             break
-        if target_us >= LONGEST_SAMPLE_US:
-            # Noise of whole samples: longer ones would not average it out.
-            try:
-                rounds += arms.sample(0, 1, LAST_LOOK * (_NOISY_ROUNDS - 1))
-            except UnmeasurableError as error:
-                return unmeasurable("control", arms, (0, 1), margin, str(error))
-            logs = [log_ratio_of_round(abba) for abba in rounds]
-            arm = Arm(estimate(means_of(_NOISY_ROUNDS, logs)), margin)
-            break
+        again = not longest  # arms that differ by where they lie may do so no longer when they are built anew
         target_us, qualify = min(target_us * _LENGTHENED, LONGEST_SAMPLE_US), False
     reason = "" if arm.armed else f"timing is too noisy: {_interval(arm.estimate)} for one config against itself"
     outcome = Outcome("ok" if arm.armed else "unmeasurable", arm.estimate, rounds)

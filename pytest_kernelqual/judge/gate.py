@@ -23,10 +23,14 @@ class Arm(NamedTuple):
     margin: float
 
     @property
+    def precise(self) -> bool:
+        """Tell whether the A/A half-width is at most a quarter of the margin."""
+        return self.estimate.half_width <= math.log1p(self.margin) / 4
+
+    @property
     def armed(self) -> bool:
-        """Tell whether the A/A half-width is at most a quarter of the margin, and zero is not ruled out beyond it."""
-        limit = math.log1p(self.margin) / 4
-        return self.estimate.half_width <= limit and abs(self.estimate.log_ratio) <= limit
+        """Tell whether it is precise, and the ratio of the two as close to 1."""
+        return self.precise and abs(self.estimate.log_ratio) <= math.log1p(self.margin) / 4
 
 
 def look(log_ratios: Sequence[float], *, margin: float) -> Look:
