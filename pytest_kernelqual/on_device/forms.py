@@ -4,6 +4,7 @@ import math
 import operator
 from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -142,7 +143,12 @@ def finite(what: str, value: Any) -> float:
 
 def rounded(what: str, value: float, dtype: torch.dtype) -> float:
     """Return `value` rounded to `dtype` here, so that no device rounds it in a way of its own."""
-    rounded = float(torch.tensor(value, dtype=torch.float64, device="cpu").to(dtype).item())
+    rounded = _rounded(abs(value), dtype)
     if not math.isfinite(rounded):
         raise InputError(f"{what} = {value!r} is too large for {dtype}, in which values are drawn")
-    return rounded
+    return math.copysign(rounded, value)
+
+
+@lru_cache(maxsize=1024)
+def _rounded(value: float, dtype: torch.dtype) -> float:
+    return float(torch.tensor(value, dtype=torch.float64, device="cpu").to(dtype).item())

@@ -5,6 +5,7 @@ the largest finite value, and NaN follow the infinity.
 """
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import torch
@@ -80,5 +81,11 @@ class Ordinals(NamedTuple):
 
 
 def _ordinal(value: float, dtype: torch.dtype) -> int:
-    (bits,) = element_types.bits_of(abs(value), dtype)
+    bits = _magnitude(abs(value), dtype)
     return ~bits if math.copysign(1.0, value) < 0 else bits
+
+
+@lru_cache(maxsize=1024)
+def _magnitude(value: float, dtype: torch.dtype) -> int:
+    (bits,) = element_types.bits_of(value, dtype)
+    return bits
