@@ -8,9 +8,9 @@ from typing import Any
 
 from pytest_kernelqual.errors import KernelqualError
 from pytest_kernelqual.gating.arms import Arms, Place
+from pytest_kernelqual.model.clocks import Clocks
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import (
-    Clocks,
     Hello,
     Open,
     Opened,

@@ -19,7 +19,8 @@ from pytest_kernelqual.errors import DeviceProcessError, KernelqualError
 from pytest_kernelqual.gating import arms as gating_arms
 from pytest_kernelqual.gating.arms import Arms, control, gate, halve
 from pytest_kernelqual.gating.row import check
-from pytest_kernelqual.model.messages import Clocks, Open, OpenTiming, Sample
+from pytest_kernelqual.model.clocks import Clocks
+from pytest_kernelqual.model.messages import Open, OpenTiming, Sample
 from pytest_kernelqual.model.record import CandidateRecord, CommittedRecord, CommittedVerdict, GateName, GateRecord
 
 MARGIN = 0.02
@@ -125,6 +126,7 @@ def steady(mhz: int = 1980, **more: Any) -> Clocks:
         ([steady(1980), steady(1700)], "the clock moved from 1980 to 1700 MHz"),
         ([steady(), steady(throttled=["power cap"])], "the device was throttled: power cap"),
         ([steady(foreign_processes=1), steady()], "another process uses the device"),
+        ([steady(), Clocks(sm_mhz=0, problem="GPU is lost")], "the driver's library fails: GPU is lost"),
     ],
 )
 def test_a_disturbed_device_is_unmeasurable(clocks: list[Clocks], reason: str) -> None:

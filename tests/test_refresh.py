@@ -18,7 +18,8 @@ from pytest_kernelqual.gating import arms as gating_arms
 from pytest_kernelqual.gating.refresh import Refreshed, refresh
 from pytest_kernelqual.gating.row import check
 from pytest_kernelqual.hooks.refreshing import untimed, write_proposals
-from pytest_kernelqual.model.messages import CandidateInfo, CaseInfo, Clocks
+from pytest_kernelqual.model.clocks import Clocks
+from pytest_kernelqual.model.messages import CandidateInfo, CaseInfo
 from pytest_kernelqual.model.record import (
     CandidateRecord,
     CaseRecord,

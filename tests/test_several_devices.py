@@ -13,8 +13,9 @@ from acceptance import HERE, JOURNAL, Ended, assert_agree, conftest, finish, run
 from committed_runs import MODEL, alone, chosen, commit, declared
 from stub_timing import digest
 
-from pytest_kernelqual.model.record import CaseRecord
+from pytest_kernelqual.model.record import CaseRecord, DeviceDescriptor, Environment
 from pytest_kernelqual.processes.locks import DeviceLock
+from pytest_kernelqual.report.devices import together
 
 BENCHMARK = HERE.parent / "benchmarks" / "several_devices.py"
 XDIST = ("-p", "xdist.plugin")
@@ -140,6 +141,19 @@ def test_devices_are_spread_over_workers(tmp_path: Path, late: dict[str, str]) -
     environment = ended.document.environment
     assert environment is not None
     assert (environment.devices, environment.device.uuid) == (["GPU-7", "GPU-9"], "")
+
+
+def test_what_is_not_looked_at_somewhere_is_told() -> None:
+    """Of workers, or of merged reports, however often they are merged."""
+    one, other = (
+        Environment(device=DeviceDescriptor(kind="cuda", name="G", architecture="a"), disturbance_checks=told)
+        for told in ("on", "off: no module pynvml")
+    )
+    both = together([one, other])
+    assert both is not None
+    assert both.disturbance_checks == "off: no module pynvml; elsewhere on"
+    assert together([both, one, both]) == both
+    assert together([one, one]) == one
 
 
 def test_more_workers_than_devices_share_them_fairly(tmp_path: Path) -> None:

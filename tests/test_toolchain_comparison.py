@@ -269,4 +269,4 @@ def test_an_environment_is_compared_field_by_field() -> None:
     named = {name for name in Environment.__struct_fields__ if isinstance(getattr(ENVIRONMENT, name), str)}
     other = replace(ENVIRONMENT, **dict.fromkeys(named, "other"))
     found = compare(build([], ENVIRONMENT, []), build([], other, []))
-    assert set(found.environment) == named - {"started_at", "provocation"}
+    assert set(found.environment) == named - {"started_at", "provocation", "disturbance_checks"}

@@ -320,6 +320,9 @@ def _disturbance(sampled: Sampled) -> str:
     if not sampled.clocks:
         return ""
     speeds = [clocks.sm_mhz for clocks in sampled.clocks]
+    problems = [clocks.problem for clocks in sampled.clocks if clocks.problem]
+    if problems:
+        return f"the driver's library fails: {problems[0]}"
     throttled = sorted({reason for clocks in sampled.clocks for reason in clocks.throttled})
     if throttled:
         return f"the device was throttled: {', '.join(throttled)}"

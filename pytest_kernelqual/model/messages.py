@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct, field
 
+from pytest_kernelqual.model.clocks import Clocks
 from pytest_kernelqual.model.code import CodeRead, ReadCode
 from pytest_kernelqual.model.config import Scalar
 from pytest_kernelqual.model.outcome import Evidence, Outcome, Phase
@@ -320,14 +321,6 @@ class TimingOpened(Struct, frozen=True, tag=True, kw_only=True):
     restored: bool = False
     quantum_us: float = 0.0
     empty_us: float = 0.0
-
-
-class Clocks(Struct, frozen=True, kw_only=True):
-    """State of the device around samples, where it can be read."""
-
-    sm_mhz: int
-    throttled: list[str] = field(default_factory=list)
-    foreign_processes: int = 0
 
 
 class Sampled(Struct, frozen=True, tag=True, kw_only=True):

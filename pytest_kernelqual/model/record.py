@@ -312,6 +312,8 @@ class Environment(Struct, frozen=True, kw_only=True):
     repeats: int = 0
     provocation: str = ""
     """What was done to launches to provoke faults, or why nothing was; empty under the interpreter."""
+    disturbance_checks: str = ""
+    """`on` where clock, throttling and other processes are looked at around samples; else what is not, and why."""
     profiles: list[str] = field(default_factory=list)
     """Profiles of further input sets, unless a spec says otherwise."""
     started_at: str = ""

@@ -113,7 +113,8 @@ class Server:
     def _read_environment(self) -> EnvironmentRead:
         seeds, repeats = self._settings.effort(self.device.kind)
         environment = read_environment(self.device, self._settings, seeds=seeds, repeats=repeats)
-        return EnvironmentRead(environment=structs.replace(environment, provocation=self._provocation.told))
+        told = structs.replace(environment, provocation=self._provocation.told, disturbance_checks=self._clocks.told)
+        return EnvironmentRead(environment=told)
 
     def _survey(self, request: Survey) -> Surveyed:
         self._close_case()

@@ -9,6 +9,7 @@ from pytest_kernelqual.model.record import Environment
 OF_KIND = ("kind", "name", "architecture", "compute_units")
 _OF_ONE = {"memory_bytes": 0, "uuid": ""}
 """What devices of one kind may differ in, and what stands for several."""
+_ELSEWHERE = "; elsewhere "
 
 
 def together(told: Sequence[Environment]) -> Environment | None:
@@ -18,7 +19,13 @@ def together(told: Sequence[Environment]) -> Environment | None:
     devices = [environment.device for environment in told]
     differing = {name: blank for name, blank in _OF_ONE.items() if len({getattr(one, name) for one in devices}) > 1}
     uuids = {uuid for environment in told for uuid in (*environment.devices, environment.device.uuid) if uuid}
-    return structs.replace(told[0], device=structs.replace(devices[0], **differing), devices=sorted(uuids))
+    checks = {part for one in told for part in one.disturbance_checks.split(_ELSEWHERE) if part}
+    return structs.replace(
+        told[0],
+        device=structs.replace(devices[0], **differing),
+        devices=sorted(uuids),
+        disturbance_checks=_ELSEWHERE.join(sorted(checks)),
+    )
 
 
 def other_kinds(told: Sequence[Environment]) -> str:

@@ -21,7 +21,7 @@ from pytest_kernelqual.report.document import build
 from pytest_kernelqual.report.phrases import and_more, counted
 from pytest_kernelqual.report.plan import NOTHING_SELECTED, Plan
 
-_OF_RUN = ("started_at", "duration_s", "device", "devices")
+_OF_RUN = ("started_at", "duration_s", "device", "devices", "disturbance_checks")
 _MOST_NAMED = 5
 
 

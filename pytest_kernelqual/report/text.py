@@ -142,6 +142,7 @@ def _environment(environment: Environment | None) -> list[str]:
         f"inputs: seed {environment.seed}, {sets} a case, {launches} of a candidate on each",
         *([f"profiles: one more input set each of {profiles}"] if profiles else []),
         *([f"provocation: {environment.provocation}"] if environment.provocation else []),
+        *([f"disturbance checks: {environment.disturbance_checks}"] if environment.disturbance_checks else []),
     ]
 
 
