@@ -202,7 +202,12 @@ class CaseSession:
             ran_as=self._case.ran_as,
             inputs=inputs_digest(self._opened.values()),
             input_sets=[
-                InputSetRecord(profile=made.profile, seed=made.seed, set_aside=opened.set_aside)
+                InputSetRecord(
+                    profile=made.profile,
+                    seed=made.seed,
+                    set_aside=opened.set_aside,
+                    declared=made.profile in (*(self._spec.profiles or ()), *self._spec.probes),
+                )
                 for made, opened in self._opened.items()
             ],
             fixed=fixed,

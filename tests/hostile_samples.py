@@ -13,6 +13,7 @@ from pytest_kernelqual.model.record import (
     DeviceDescriptor,
     Environment,
     FixedRecord,
+    InputSetRecord,
     KernelRecord,
     ProductionBytes,
 )
@@ -102,6 +103,7 @@ cases = st.builds(
     fixed=st.builds(FixedRecord, outcome=_outcomes, reason=texts, config=_facts, output=st.none() | texts),
     candidates=st.lists(candidates, max_size=2),
     targets=_targets,
+    input_sets=st.lists(st.builds(InputSetRecord, profile=texts, seed=st.just(0), set_aside=texts), max_size=1),
     dead_axes=_some,
     passed=st.booleans(),
     failures=_some,

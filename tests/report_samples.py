@@ -12,6 +12,7 @@ from pytest_kernelqual.model.record import (
     DeviceDescriptor,
     Environment,
     FixedRecord,
+    InputSetRecord,
     KernelRecord,
 )
 from pytest_kernelqual.report.plan import Plan, PlannedCase, PlannedKernel
@@ -123,6 +124,9 @@ cases = st.builds(
     inputs=st.none() | text,
     fixed=fixed_records,
     candidates=st.lists(candidates, max_size=3),
+    input_sets=st.lists(
+        st.builds(InputSetRecord, profile=text, seed=st.just(0), set_aside=text, declared=st.booleans()), max_size=2
+    ),
     dead_axes=st.lists(text, max_size=2),
     passed=st.booleans(),
     failures=st.lists(text, max_size=2),

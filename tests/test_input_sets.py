@@ -1,6 +1,7 @@
 """Input sets end to end: which are run, which are put aside, what fails, and what reports tell of it."""
 
 from functools import cache
+from itertools import takewhile
 from pathlib import Path
 from tempfile import mkdtemp
 from textwrap import dedent
@@ -149,15 +150,74 @@ SPECS = """
 """
 
 
-@cache
-def ended() -> Ended:
-    """Run all specs with one profile of the run's own."""
+# Probes that name what is not there, or what cannot take them.
+PROBES = """
+    from pytest_kernelqual import Case, Config, kernel_spec
+
+    CASES = [Case(n=40), Case(n=50), Case(n=60)]
+
+
+    def probing(probes, **options):
+        return kernel_spec(candidates=[Config(A=1), Config(A=2)], probes=probes, **{"cases": CASES, **options})
+
+
+    @probing({"strided": "zzz"})
+    def misnamed(case, seeded):
+        x, y = (seeded.normal((case.n,), name=name) for name in "xy")
+        return lambda config: x + y
+
+
+    @probing({"beyond_2_31": ("vec1", "y")}, cases=CASES[:1])
+    def partly_misnamed(case, seeded):
+        x, y = (seeded.normal((case.n,), name=name) for name in ("vec0", "y"))
+        return lambda config: x + y
+
+
+    @probing({"beyond_2_31": "x"})
+    def single_axis(case, seeded):
+        x = seeded.normal((case.n,), name="x")
+        return lambda config: x + 1.0
+
+
+    @probing({"strided": "x"}, profiles=("repeats", "sorted", "ties"))
+    def picky(case, seeded):
+        x = seeded.normal((case.n,), name="x")
+
+        def launch(config):
+            if not x.is_contiguous() and case.n > 40:
+                raise ValueError(f"stride of {case.n}")
+            return x + 1.0
+
+        return launch
+
+
+    @probing((), profiles=("all",))
+    def silent(case, seeded):
+        x = seeded.normal((case.n,), name="x")
+        return lambda config: x + 1.0
+"""
+
+
+def run_specs(text: str) -> Ended:
+    """Run spec files under the interpreter."""
     folder = Path(mkdtemp(prefix="kernelqual-"))
-    (folder / "qual_sets.py").write_text(dedent(SPECS))
+    (folder / "qual_sets.py").write_text(dedent(text))
     (folder / "pytest.ini").write_text(
         "[pytest]\nkernelqual_paths = .\nkernelqual_profiles = extremes, ties denormals\n"
     )
     return run(folder, "--kernelqual-device=interpreter")
+
+
+@cache
+def probed() -> Ended:
+    """Run the specs with probes."""
+    return run_specs(PROBES)
+
+
+@cache
+def ended() -> Ended:
+    """Run all specs with one profile of the run's own."""
+    return run_specs(SPECS)
 
 
 def case_of(name: str) -> CaseRecord:
@@ -248,6 +308,46 @@ def test_what_a_candidate_leaves_behind_does_not_reach_the_next_input_set() -> N
     assert [(record.outcome, record.seeds) for record in case.candidates] == [
         ("qualified", 2),
         ("nondeterministic", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("misnamed", "probe 'strided' is about 'zzz', which is no input of the case; inputs: x, y"),
+        (
+            "partly_misnamed",
+            "probe 'beyond_2_31' is about 'vec1', which is no input of the case; did you mean 'vec0'? inputs: vec0, y",
+        ),
+    ],
+)
+def test_a_probe_of_an_input_that_does_not_exist_fails_every_case(name: str, told: str) -> None:
+    """With the name, the nearest right one and all that there are."""
+    (kernel,) = (one for one in probed().document.kernels if one.kernel == name)
+    for case in kernel.cases:
+        assert not case.passed
+        assert (case.fixed.outcome, case.fixed.reason) == ("not_run", told)
+
+
+def test_the_summary_tells_what_was_put_aside() -> None:
+    """By kernel, profile or probe and reason, with the number of cases; what nobody asked for by name is no news."""
+    start = "put aside: input sets on which nothing was compared\n"
+    _, _, told = probed().text.partition(start)
+    assert list(takewhile(lambda line: line.startswith("  "), told.splitlines())) == [
+        "  single_axis: beyond_2_31 (3 of 3 cases): no input of the case takes it; one",
+        "      that does has two axes of more than one element and is neither adopted nor",
+        "      kept to a profile",
+        "  picky: repeats, sorted (3 of 3 cases): no input of the case takes it",
+        "  picky: strided (2 of 3 cases): the launch raised ValueError: stride of 50 (and",
+        "      1 other reason)",
+    ]
+    (picky,) = (one for one in probed().document.kernels if one.kernel == "picky")
+    assert [(one.profile, one.declared) for one in picky.cases[0].input_sets] == [
+        ("normal", False),
+        ("repeats", True),
+        ("ties", True),
+        ("sorted", True),
+        ("strided", True),
     ]
 
 

@@ -28,6 +28,7 @@ from pytest_kernelqual.model.record import (
     DeviceDescriptor,
     Environment,
     FixedRecord,
+    InputSetRecord,
     KernelRecord,
 )
 from pytest_kernelqual.model.target_record import TargetLaunch, TargetRecord
@@ -436,6 +437,19 @@ def test_compile_targets_are_told(made: Made) -> None:
     opened = made.opened(([kernel(case(candidate(), targets=[target]))], NVIDIA))
     opened.page.locator(".cell").first.click()
     assert f"hip:gfx942\tout of resources\t{reason}" in opened.page.get_by_role("dialog").inner_text()
+
+
+def test_input_sets_that_were_put_aside_are_told(made: Made) -> None:
+    """With their kernel, but for those that nobody asked for by name."""
+    sets = [
+        InputSetRecord(profile="sorted", seed=0, set_aside="no input of the case takes it"),
+        InputSetRecord(profile="beyond_2_31", seed=0, set_aside="needs 25.8 GB", declared=True),
+    ]
+    opened = made.opened(([kernel(case(candidate(), input_sets=sets))], NVIDIA))
+    opened.page.get_by_role("button", name="rms_norm_fwd").click()
+    told = opened.page.get_by_role("table", name="Put aside").inner_text()
+    assert "beyond_2_31\tneeds 25.8 GB" in told
+    assert "sorted" not in told
 
 
 @given(records=report_samples.kernels)

@@ -1,6 +1,6 @@
 """Probes that a spec opts into: other memory for the same values, and cases of other sizes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -42,6 +42,18 @@ def probes_problem(probes: Any, cases: Sequence[Case]) -> str | None:
             problem = _axis_problem(name, on, cases)
             if problem:
                 return problem
+    return None
+
+
+def inputs_problem(probes: Mapping[str, tuple[str, ...] | None], inputs: Collection[str]) -> str | None:
+    """Say which input that a probe is about the builder did not make, or None."""
+    for name in LAYOUT_PROBES:
+        for on in probes.get(name) or ():
+            if on not in inputs:
+                near = get_close_matches(on, inputs, 1)
+                hint = f"did you mean {near[0]!r}? " if near else ""
+                made = ", ".join(inputs) or "none"
+                return f"probe {name!r} is about {on!r}, which is no input of the case; {hint}inputs: {made}"
     return None
 
 

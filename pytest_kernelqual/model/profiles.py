@@ -21,6 +21,8 @@ PROFILES = (
 )  # fmt: skip
 ON_REQUEST = "nonfinite"
 """Only a spec can say that its kernel is defined for infinities and NaN."""
+NO_INPUT_TAKES_IT = "no input of the case takes it"
+"""Begins the reason for which an input set is put aside on which all inputs would be as on the first."""
 ALL = "all"
 NONE = "none"
 

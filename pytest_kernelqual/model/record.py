@@ -233,6 +233,8 @@ class InputSetRecord(Struct, frozen=True, kw_only=True):
     """Counts the sets of one profile."""
     set_aside: str = ""
     """Why nothing was tried on it; empty where something was."""
+    declared: bool = False
+    """The spec itself names the profile or probe."""
 
 
 class CaseRecord(Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ from pytest_kernelqual.launch.trace import CallTrace, call_trace
 from pytest_kernelqual.model.case import Case
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.outcome import Phase
+from pytest_kernelqual.model.probes import inputs_problem
 from pytest_kernelqual.model.spec import KernelSpec
 from pytest_kernelqual.on_device.environment import Device
 from pytest_kernelqual.on_device.failed import LaunchFailed, failed_launch
@@ -137,6 +138,9 @@ class Executor:
                 raise InputError(
                     "without kernel= the launch must take the config: `return lambda config: my_op(..., config)`"
                 )
+            problem = inputs_problem(self.spec.probes, self.inputs.remembered)
+            if problem is not None:
+                raise InputError(problem)
             self._launch = launch
             if not self.device.target:
                 self.inputs.freeze(launch)

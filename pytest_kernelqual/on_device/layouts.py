@@ -6,12 +6,18 @@ from typing import NamedTuple
 import torch
 
 from pytest_kernelqual.errors import InputError
-from pytest_kernelqual.model.profiles import LAYOUT_PROBES, NORMAL
+from pytest_kernelqual.model.profiles import LAYOUT_PROBES, NO_INPUT_TAKES_IT, NORMAL
 
 _GAP = 3
 """Elements between rows: an odd number, so that rows are aligned no longer."""
 _BEYOND = 1 << 31
 _ALIGNED_ELEMENTS = 16
+_NEEDED = {
+    "strided": "an axis of more than one element",
+    "misaligned": "elements",
+    "beyond_2_31": "two axes of more than one element",
+}
+"""What an input must have to take a probe."""
 # The block itself, its pristine copy, and room for the rest.
 _BLOCKS_AT_ONCE = 3
 
@@ -29,6 +35,13 @@ class Exposure(NamedTuple):
     def of(cls, name: str, probes: Mapping[str, tuple[str, ...] | None]) -> "Exposure":
         """Return what the name of an input set asks for: a profile, or a layout probe of the spec."""
         return cls(probe=name, probed=probes.get(name)) if name in LAYOUT_PROBES else cls(profile=name)
+
+    @property
+    def not_taken(self) -> str:
+        """Say why nothing is run where no input is other than the builder asks for."""
+        needed = _NEEDED.get(self.probe, "")
+        unless = f"; one that does has {needed} and is neither adopted nor kept to a profile" if needed else ""
+        return f"{NO_INPUT_TAKES_IT}{unless}"
 
     def layout(self, name: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
         """Return strides and storage offset, in elements, of an input that is asked for with these strides."""

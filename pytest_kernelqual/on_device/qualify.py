@@ -84,7 +84,7 @@ class OpenCase:
         try:
             executor.build()
             if self._exposing and not executor.inputs.exposed:
-                return Opened(outcome="not_run", set_aside="no input of the case takes it")
+                return Opened(outcome="not_run", set_aside=executor.exposure.not_taken)
             first = self._run_fixed()
             again = None if self._exposing else executor.execute(None, PATTERN_A, noise=True)
             other = executor.execute(None, PATTERN_B)

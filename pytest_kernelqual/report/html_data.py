@@ -18,6 +18,7 @@ from pytest_kernelqual.model.record import (
 )
 from pytest_kernelqual.report.document import failing
 from pytest_kernelqual.report.entries import Standing, other_lines, standing_of
+from pytest_kernelqual.report.findings import aside
 from pytest_kernelqual.report.rows import config_name, speed_up_bounds
 
 _LARGEST_EXACT = 2**53  # whole numbers beyond lose digits in a browser
@@ -90,6 +91,7 @@ def _case(kernel: KernelRecord, case: CaseRecord, places: Mapping[str, int], lim
         "failures": safe(other_lines(case), limit),
         "ran_as": safe(case.ran_as, limit),
         "dead": safe(case.dead_axes, limit),
+        "aside": [[visible(one.profile, limit), visible(one.set_aside, limit)] for one in aside(case)],
         "fixed": _fixed(case.fixed, limit),
         "candidates": [
             [places[record.id], *_candidate(record, standing_of(kernel, case, record, failures), limit)]

@@ -25,7 +25,7 @@ from pytest_kernelqual.report.entries import (
     variant,
     words,
 )
-from pytest_kernelqual.report.findings import dead_axes, fragile
+from pytest_kernelqual.report.findings import dead_axes, fragile, put_aside
 from pytest_kernelqual.report.phrases import and_more, clean, counted
 
 NARROWEST = 60
@@ -57,6 +57,7 @@ def summary(document: Document, *, width: int = 100) -> str:
         ),
         _section("not batch invariant", variant(kernels), width),
         _section("recorded, not failing", candidates(kernels, "recorded"), width, compact=True),
+        put_aside(kernels, width),
         dead_axes(kernels, width),
         fragile(kernels, width),
     ]

@@ -32,6 +32,10 @@ function kernelDetail(kernel) {
   if (kernel.screen !== null) parts.push(make("p", {}, "A search, whose bad candidates are only recorded: ", kernel.screen));
   for (const note of kernel.notes) parts.push(make("p", {}, note));
   for (const one of kernel.cases) for (const line of one.failures) parts.push(make("p", { class: "notice" }, `${one.id}: ${line}`));
+  if (kernel.cases.some((one) => one.aside.length)) {
+    parts.push(plainTable("Put aside: input sets on which nothing was compared", ["Case", "Profile or probe", "Why"],
+      kernel.cases.flatMap((one) => one.aside.map(([profile, why]) => [one.id, profile, why]))));
+  }
   if (!kernel.cases.length) return parts;
   const head = make("tr", {}, make("th", { scope: "col" }, "Candidate"), kernel.cases.map((one) => make("th", { scope: "col" }, make("span", { class: "name" }, one.id),
     one.ran_as ? make("span", { class: "muted small" }, `ran as ${configText(one.ran_as)}`) : null,
