@@ -5,11 +5,12 @@ import signal
 from pathlib import Path
 
 import pytest
-from acceptance import JOURNAL, finish, start, wait_until
+from acceptance import JOURNAL, finish, spec, start, wait_until
 from committed_runs import (
     GPU,
     MODEL,
     OTHER,
+    TIMES,
     agree,
     alone,
     chosen,
@@ -83,6 +84,47 @@ def test_a_smaller_run_drops_nothing(orphaned: Path, arguments: tuple[str, ...])
     assert ended.code == 1
     assert "dropped gone" not in ended.text
     assert "key {'n': 'gone'}" in ended.text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("-k", "test_committed"), ("--deselect", "qual_stub.py::two::test_candidates[b]"), (*WORKERS, "-k", "not [b]")],
+)
+def test_a_row_is_not_written_without_its_cases(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """Each case of its key must have run; the run says which did not, and does not look like one that wrote."""
+    faulty = {**spec("a", x="qualified", y="mismatch"), "times": TIMES}
+    both = declared("a", "b", keys={"b": {"n": "a"}})
+    folder = project(tmp_path, {"one": declared("a"), "two": both, "faulty": faulty})
+    ended = model(folder, UPDATE, *arguments)
+    left = {"one": "a", "two": "a", "faulty": "a"} if "test_committed" in arguments else {"two": "b"}
+    for kernel, case in left.items():
+        assert rows(folder, kernel) == {}
+        found = rows_of(ended)[f"{kernel}::test_committed[a-STUB_GPU]"]
+        assert found.reasons[-1] == f"not written: its case {case} was not selected"
+    assert [*rows(folder, "one")] == ([] if "one" in left else ["a"])
+    assert " a on stub_gpu: C=x: ok: not written: its case " in ended.text
+    told = f"FAILED kernelqual::session - {len(left)} rows were measured and not written: leave out -k, --deselect and"
+    assert told in ended.text
+    assert ended.code == 1
+    agree(ended)
+
+
+def test_a_row_that_a_failed_case_keeps_from_being_written_says_so(tmp_path: Path) -> None:
+    """Also where the row's own item failed in the end; all else is written."""
+    faulty = {**spec("a", x="qualified", y="mismatch"), "times": TIMES}
+    folder = project(tmp_path, {"one": declared("a"), "faulty": faulty, "torn": declared("a")})
+    (folder / "conftest.py").write_text(
+        "import pytest\n\n@pytest.fixture(autouse=True)\ndef broken(request):\n    yield\n"
+        "    if 'torn::test_committed' in request.node.nodeid:\n        raise OSError('planted')\n"
+    )
+    ended = model(folder, UPDATE)
+    assert {kernel: [*rows(folder, kernel)] for kernel in ("one", "faulty", "torn")} == {
+        "one": ["a"], "faulty": [], "torn": [],
+    }  # fmt: skip
+    assert "  faulty a on stub_gpu: C=x: ok: not written: its case a did not pass\n" in ended.text
+    assert rows_of(ended)["torn::test_committed[a-STUB_GPU]"].reasons[-1] == "not written: its item failed"
+    assert "rows were measured and not written" not in ended.text
+    assert ended.code == 1
 
 
 def test_an_orphan_that_could_not_be_dropped_fails_the_run(tmp_path: Path) -> None:
@@ -163,8 +205,7 @@ def test_two_updates_at_once(tmp_path: Path) -> None:
     """Each adds its row to the same file."""
     folder = project(tmp_path / "project", {"one": declared("a", "b")})
     running = [
-        start(folder, *MODEL, UPDATE, "-k", f"test_committed and {case}-", f"--kernelqual-json={case}", **alone(folder))
-        for case in "ab"
+        start(folder, *MODEL, UPDATE, "-k", f"[{case}", f"--kernelqual-json={case}", **alone(folder)) for case in "ab"
     ]
     assert [finish(one, folder).code for one in running] == [0, 0]
     assert [*rows(folder, "one")] == ["a", "b"]

@@ -18,6 +18,7 @@ from pytest_kernelqual.gating import arms as gating_arms
 from pytest_kernelqual.gating.refresh import Refreshed, refresh
 from pytest_kernelqual.gating.row import check
 from pytest_kernelqual.hooks.refreshing import untimed, write_proposals
+from pytest_kernelqual.model.case import id_of
 from pytest_kernelqual.model.clocks import Clocks
 from pytest_kernelqual.model.messages import CandidateInfo, CaseInfo
 from pytest_kernelqual.model.record import (
@@ -217,7 +218,7 @@ def test_nothing_is_written_without_a_device_or_a_reference(tmp_path: Path) -> N
 
 def proposal(made: Row, kernel: str = KERNEL, **more: Any) -> Proposal:
     """Return what a worker sends."""
-    values = {"device": to_builtins(H200), "space": SPACE, **more}
+    values = {"device": to_builtins(H200), "space": SPACE, "cases": [id_of(made.key)], **more}
     return Proposal(kernel=kernel, row=to_builtins(made), **values)
 
 
@@ -231,7 +232,11 @@ def measured(*rows: Row, name: str = KERNEL, failed: tuple[Any, ...] = (), **mor
     ]
     cases = [
         CaseRecord(
-            id="x", case=made.key, key=made.key, fixed=FixedRecord(outcome="qualified"), passed=made.key not in failed
+            id=id_of(made.key),
+            case=made.key,
+            key=made.key,
+            fixed=FixedRecord(outcome="qualified"),
+            passed=made.key not in failed,
         )
         for made in rows
     ]
@@ -271,6 +276,13 @@ def test_nothing_comes_from_a_failed_case_or_row(tmp_path: Path) -> None:
     record = measured(one, two, three, failed=({"cols": 1},))
     rows = [*record.committed[:2], structs.replace(record.committed[2], passed=False)]
     write_proposals(Store(tmp_path), [structs.replace(record, committed=rows)], ENVIRONMENT, complete=False)
+    assert [made.key for made in written(tmp_path).rows] == [{"cols": 2}]
+
+
+def test_nothing_comes_from_a_case_that_did_not_run(tmp_path: Path) -> None:
+    """A key may have several cases; each of them must have run."""
+    record = measured(row({"cols": 1}), row({"cols": 2}))
+    write_proposals(Store(tmp_path), [structs.replace(record, cases=record.cases[1:])], ENVIRONMENT, complete=False)
     assert [made.key for made in written(tmp_path).rows] == [{"cols": 2}]
 
 

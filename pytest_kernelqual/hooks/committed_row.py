@@ -8,7 +8,7 @@ import pytest
 from msgspec import Struct, structs, to_builtins
 
 from pytest_kernelqual.committed.places import row_line
-from pytest_kernelqual.committed.schema import CommittedDevice, CommittedFile
+from pytest_kernelqual.committed.schema import CommittedDevice, CommittedFile, key_text
 from pytest_kernelqual.errors import DeviceProcessError, KernelqualError
 from pytest_kernelqual.gating.arms import Arms, Place
 from pytest_kernelqual.gating.refresh import refresh
@@ -157,7 +157,11 @@ class RowSession:
         if found.row is None:
             return verdict(record, "not_timed", found.reason)
         proposal = Proposal(
-            kernel=bench.kernel, device=to_builtins(bench.device), space=bench.spec.space, row=to_builtins(found.row)
+            kernel=bench.kernel,
+            device=to_builtins(bench.device),
+            space=bench.spec.space,
+            row=to_builtins(found.row),
+            cases=[case.id for case in bench.spec.cases if key_text(case.key) == key_text(bench.key)],
         )
         record = structs.replace(
             record, config=found.row.config, speed_up=found.row.speed_up, proposal=proposal, passed=True

@@ -1,16 +1,17 @@
 """What is told of all committed rows at the end of a run: whether any was timed, and what a refresh writes."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 import msgspec
+from msgspec import structs
 
 from pytest_kernelqual.committed.membership import Declared, row_refusals
 from pytest_kernelqual.committed.refusal import Refusal
 from pytest_kernelqual.committed.schema import CommittedDevice, CommittedFile, Key, Row, Toolchain, key_text
 from pytest_kernelqual.committed.store import Changes, Store, UpdateReport
-from pytest_kernelqual.model.record import Environment, KernelRecord, Proposal
+from pytest_kernelqual.model.record import CommittedRecord, Environment, KernelRecord, Proposal
 
 BUDGET = "budget: "
 """How the reason of a row begins that was not timed because the time for it is spent."""
@@ -47,7 +48,7 @@ def over_budget(kernels: Iterable[KernelRecord]) -> list[str]:
 def write_proposals(
     store: Store, kernels: Iterable[KernelRecord], environment: Environment | None, *, complete: bool
 ) -> list[UpdateReport | Refusal]:
-    """Merge measured rows into their files, one update a file, and never from a failed case.
+    """Merge measured rows into their files, one update a file, and never from a case that failed or did not run.
 
     Rows that were not measured stay.
     Only where nothing narrowed the run (`complete`), and every row of a spec was measured, rows that nothing reaches
@@ -69,6 +70,29 @@ def write_proposals(
             )
             reports.append(store.update(first.kernel, device, changes))
     return reports
+
+
+def with_writing_told(kernels: Iterable[KernelRecord]) -> list[KernelRecord]:
+    """Return kernels whose measured rows say it where they are not written."""
+
+    def told(kernel: KernelRecord) -> Iterator[CommittedRecord]:
+        for row in kernel.committed:
+            why = _kept_back(kernel, row)
+            yield structs.replace(row, reasons=[*row.reasons, f"not written: {why}"]) if why else row
+
+    return [structs.replace(kernel, committed=[*told(kernel)]) for kernel in kernels]
+
+
+def without_their_cases(kernels: Iterable[KernelRecord]) -> list[str]:
+    """Return which rows were measured and are not written, since cases of their keys were left out of the run."""
+    left = [
+        f"{row.nodeid}: {_kept_back(kernel, row)}"
+        for kernel in kernels
+        for row in kernel.committed
+        if row.passed and _unselected(kernel, row)
+    ]
+    todo = "leave out -k, --deselect and whatever else narrows the run, or select the cases of the rows too"
+    return [f"{len(left)} rows were measured and not written: {todo}: {left[0]}"] if left else []
 
 
 def toolchain_of(environment: Environment) -> Toolchain:
@@ -115,8 +139,26 @@ def _orphans(
 
 
 def _writable(kernel: KernelRecord) -> list[Proposal]:
-    failed = {key_text(case.key) for case in kernel.cases if not case.passed}
-    return [row.proposal for row in kernel.committed if row.proposal and row.passed and key_text(row.key) not in failed]
+    return [row.proposal for row in kernel.committed if row.proposal and not _kept_back(kernel, row)]
+
+
+def _kept_back(kernel: KernelRecord, row: CommittedRecord) -> str:
+    """Say why a row that was measured is not written; empty where it is."""
+    if row.proposal is None:
+        return ""
+    if not row.passed:
+        return "its item failed"
+    failed = [case.id for case in kernel.cases if not case.passed and key_text(case.key) == key_text(row.key)]
+    if failed:
+        return f"its case {failed[0]} did not pass"
+    unselected = _unselected(kernel, row)
+    return f"its case {unselected[0]} was not selected" if unselected else ""
+
+
+def _unselected(kernel: KernelRecord, row: CommittedRecord) -> list[str]:
+    """Return the cases of a measured row's key that the run left out."""
+    ran = {case.id for case in kernel.cases}
+    return [id_ for id_ in row.proposal.cases if id_ not in ran] if row.proposal is not None else []
 
 
 def _by_file(proposals: Sequence[Proposal]) -> list[list[Proposal]]:

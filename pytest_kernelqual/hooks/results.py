@@ -15,7 +15,15 @@ from pytest_kernelqual.hooks.benchmark import Benchmarks
 from pytest_kernelqual.hooks.device_check import look_for_device, usage_errors
 from pytest_kernelqual.hooks.item_report import ItemReport, detach, why
 from pytest_kernelqual.hooks.junit_log import close_testcases, junit_log
-from pytest_kernelqual.hooks.refreshing import over_budget, uncollected, undropped, untimed, write_proposals
+from pytest_kernelqual.hooks.refreshing import (
+    over_budget,
+    uncollected,
+    undropped,
+    untimed,
+    with_writing_told,
+    without_their_cases,
+    write_proposals,
+)
 from pytest_kernelqual.hooks.run import Run, controls_workers
 from pytest_kernelqual.hooks.signals import SIGTERM_TEXT, Signals
 from pytest_kernelqual.model.record import CaseRecord, CommittedRecord, Document, Environment, KernelRecord
@@ -279,11 +287,10 @@ class Results:
             if self._run.default_paths:
                 self._problems += uncollected(self._run.store, self._config.rootpath, nodeids)
         because += [*missed, *over_budget(kernels), *self._notes]
-        if self._run.settings.update and self._refreshed is None:
-            complete = not because and not self._problems
-            self._refreshed = write_proposals(self._run.store, kernels, environment, complete=complete)
-            self._problems += [str(report) for report in self._refreshed if isinstance(report, Refusal)]
-            self._problems += undropped(self._files, self._refreshed)
+        if self._run.settings.update:
+            self._problems += [] if cut_short else without_their_cases(kernels)
+            self._write_rows(kernels, environment, complete=not because and not self._problems)
+            kernels = with_writing_told(kernels)
         self._problems = list(dict.fromkeys(self._problems))
         reasons = list(dict.fromkeys([*because, *self._problems]))
         document = build(kernels, environment, nodeids, reasons, self._run.plan)
@@ -294,6 +301,13 @@ class Results:
             self._written = str(self._run.report)
         except DocumentError as error:
             self._problems.append(f"{error}; the records are kept: kernelqual recover {self._run.journal_folder}")
+
+    def _write_rows(self, kernels: list[KernelRecord], environment: Environment | None, *, complete: bool) -> None:
+        """Write what was measured, once in a run."""
+        if self._refreshed is None:
+            self._refreshed = write_proposals(self._run.store, kernels, environment, complete=complete)
+            self._problems += [str(report) for report in self._refreshed if isinstance(report, Refusal)]
+            self._problems += undropped(self._files, self._refreshed)
 
     def _read_plan(self) -> bool:
         """Take the plan that a worker has written, where this process made none; tell whether there is one."""

@@ -165,6 +165,8 @@ class Proposal(Struct, frozen=True, kw_only=True):
     device: dict[str, Any]
     space: str
     row: dict[str, Any]
+    cases: list[str] = field(default_factory=list)
+    """Ids of all cases with its key: it is written only if each of them ran and passed in the same run."""
 
 
 class CommittedRecord(Struct, frozen=True, kw_only=True):
