@@ -37,14 +37,15 @@ from pytest_kernelqual.model.outcome import EVIDENCE, Outcome
 from pytest_kernelqual.model.record import DeviceDescriptor, Environment
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.on_device import main as device_main
-from pytest_kernelqual.processes import device_process
+from pytest_kernelqual.processes import device_process, locks
 
 # The sleep of a kernel that never returns.
 FOREVER_S = 3600
 
 
 def pytest_configure() -> None:
-    """Have device processes run this module."""
+    """Have device processes run this module; their devices are no other run's, so that their locks are in TMPDIR."""
+    locks._PLACES = ()
     here = str(Path(__file__).parent)
     device_process._BOOTSTRAP = (
         f"import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); sys.path.insert(0, {here!r}); "

@@ -164,6 +164,17 @@ def test_foreign_processes(driver: Driver, device: Device, begin: Callable[..., 
     assert read(ClockReader(device)).foreign_processes == 1
 
 
+@BOTH
+def test_device_processes_of_another_user_are_foreign(
+    driver: Driver, device: Device, begin: Callable[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They wait for a lock of their own."""
+    driver.pids.append(begin("from pytest_kernelqual.on_device.main import main"))
+    assert read(ClockReader(device)).foreign_processes == 0
+    monkeypatch.setattr("os.getuid", lambda: 54321)
+    assert read(ClockReader(device)).foreign_processes == 1
+
+
 def test_processes_are_listed_no_oftener_than_is_worth_it(driver: Driver, begin: Callable[..., int]) -> None:
     """At most for a fiftieth of the time; while somebody is there, each time."""
     reader = ClockReader(CUDA)

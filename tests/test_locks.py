@@ -1,23 +1,28 @@
 """The lock of a device, across processes."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from acceptance import wait_until
 
 from pytest_kernelqual.errors import SettingsError
+from pytest_kernelqual.processes import locks
 from pytest_kernelqual.processes.locks import DeviceLock
 
 # Says that it wants the lock, then that it holds it, and holds it until its input ends.
 _HOLDER = """
 import sys
 from pathlib import Path
-from pytest_kernelqual.processes.locks import DeviceLock
-lock = DeviceLock(sys.argv[2])
+from pytest_kernelqual.processes import locks
+if len(sys.argv) == 4:  # else where the locks of real runs are
+    locks._PLACES = ()
+lock = locks.DeviceLock(sys.argv[2])
 Path(sys.argv[3] + ".asked").touch()
 with getattr(lock, sys.argv[1])():
     Path(sys.argv[3]).touch()
@@ -30,15 +35,17 @@ def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the locks of these tests apart from those of real runs."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr("tempfile.tempdir", None)
+    monkeypatch.setattr(locks, "_PLACES", ())
 
 
 class Holder:
     """A process that holds a lock, or waits for it."""
 
-    def __init__(self, how: str, uuid: str, mark: Path) -> None:
+    def __init__(self, how: str, uuid: str, mark: Path, *more: str, **environment: str) -> None:
         """Start it."""
         self.mark = mark
-        self.process = subprocess.Popen([sys.executable, "-c", _HOLDER, how, uuid, str(mark)], stdin=subprocess.PIPE)
+        command = [sys.executable, "-c", _HOLDER, how, uuid, str(mark), *more]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, env={**os.environ, **environment})
 
     @property
     def holds(self) -> bool:
@@ -64,8 +71,8 @@ def start(tmp_path: Path) -> Iterator[Start]:
     """Start holders, and leave none behind."""
     started: list[Holder] = []
 
-    def begin(how: str, uuid: str = "GPU-1") -> Holder:
-        started.append(Holder(how, uuid, tmp_path / f"holder{len(started)}"))
+    def begin(how: str, uuid: str = "GPU-1", *more: str, **environment: str) -> Holder:
+        started.append(Holder(how, uuid, tmp_path / f"holder{len(started)}", *more, **environment))
         return started[-1]
 
     yield begin
@@ -183,5 +190,82 @@ def blocked(path: Path) -> Iterator[None]:
 def test_a_folder_that_cannot_be_made_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With what to do."""
     monkeypatch.setattr("os.getuid", lambda: 7)
-    with blocked(tmp_path / "kernelqual-7"), pytest.raises(SettingsError, match="set TMPDIR to a usable folder"):
+    with blocked(tmp_path / "kernelqual-7"), pytest.raises(SettingsError, match="or set TMPDIR to one that is"):
         DeviceLock("GPU-1")
+
+
+def test_runs_with_other_folders_for_temporary_files_exclude_each_other(tmp_path: Path, start: Start) -> None:
+    """As jobs of one machine that have a TMPDIR each."""
+    uuid = f"GPU-{uuid4()}"
+    folders = [tmp_path / name for name in ("one", "other")]
+    for folder in folders:
+        folder.mkdir()
+    try:
+        timing = start("exclusive", uuid, "where real runs are", TMPDIR=str(folders[0])).wait()
+        other = start("shared", uuid, "where real runs are", TMPDIR=str(folders[1]))
+        assert waits(other)
+        timing.release()
+        other.wait().release()
+        assert [list(folder.iterdir()) for folder in folders] == [[], []]
+    finally:
+        for place in ("/tmp", "/dev/shm"):  # noqa: S108 - where the lock may be
+            for left in Path(place).glob(f"kernelqual-{os.getuid()}/{uuid}*"):
+                left.unlink()
+
+
+def open_to_all(folder: Path) -> None:
+    """Have a folder of this user's that others may write to."""
+    folder.mkdir()
+    folder.chmod(0o777)
+
+
+def link(folder: Path) -> None:
+    """Have a link to a folder that could be used."""
+    folder.with_name("elsewhere").mkdir(mode=0o700)
+    folder.symlink_to("elsewhere")
+
+
+def no_folder(folder: Path) -> None:
+    """Have a file."""
+    folder.touch()
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (open_to_all, r"may be written to by others \(mode 777\)"),
+        (link, "is a link"),
+        (no_folder, "File exists"),
+    ],
+)
+def test_a_folder_that_somebody_else_prepared_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make: Callable[[Path], None], told: str
+) -> None:
+    """The next place is; where there is none, what is wrong is said."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    monkeypatch.setattr(locks, "_PLACES", (first, second))
+    for place in (first, second):
+        place.mkdir()
+    make(first / f"kernelqual-{os.getuid()}")
+    with DeviceLock("GPU-1").exclusive():
+        assert list((second / f"kernelqual-{os.getuid()}").iterdir())
+    monkeypatch.setattr(locks, "_PLACES", ())
+    monkeypatch.setattr("tempfile.tempdir", str(first))
+    with pytest.raises(SettingsError, match=told):
+        DeviceLock("GPU-1")
+
+
+def test_a_folder_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However inviting it is."""
+    monkeypatch.setattr("os.getuid", lambda: 54321)
+    (tmp_path / "kernelqual-54321").mkdir(mode=0o700)
+    owner = tmp_path.stat().st_uid
+    with pytest.raises(SettingsError, match=f"kernelqual-54321 belongs to user {owner}"):
+        DeviceLock("GPU-1")
+
+
+def test_a_place_that_is_not_there_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And TMPDIR is the last one."""
+    monkeypatch.setattr(locks, "_PLACES", (tmp_path / "missing",))
+    with DeviceLock("GPU-1").exclusive():
+        assert list((tmp_path / f"kernelqual-{os.getuid()}").iterdir())

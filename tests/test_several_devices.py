@@ -14,6 +14,7 @@ from committed_runs import MODEL, alone, chosen, commit, declared
 from stub_timing import digest
 
 from pytest_kernelqual.model.record import CaseRecord, DeviceDescriptor, Environment
+from pytest_kernelqual.processes import locks
 from pytest_kernelqual.processes.locks import DeviceLock
 from pytest_kernelqual.report.devices import together
 
@@ -275,6 +276,7 @@ def test_timing_waits_for_its_own_device_alone(tmp_path: Path, monkeypatch: pyte
     folder = kernels(tmp_path / "project", specs)
     timed = tmp_path / "timed"
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    monkeypatch.setattr(locks, "_PLACES", ())
     held = DeviceLock("GPU-7")
 
     def lines(device: str) -> list[str]:

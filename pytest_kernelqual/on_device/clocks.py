@@ -180,14 +180,16 @@ class _AmdSmi:
 def _is_foreign(pid: int) -> bool:
     """Tell whether a process may launch kernels beside ours.
 
-    Device processes of any run wait for the lock while another one times.
+    Device processes of this user's runs wait for the lock while another one times; others have locks of their own.
     In a container the driver tells pids of another namespace, of which nothing can be said.
     """
+    process = Path(f"/proc/{pid}")
     try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        command, owner = (process / "cmdline").read_bytes(), process.stat().st_uid
     except OSError:
         return False
-    return pid != os.getpid() and bool(command) and b"pytest_kernelqual.on_device" not in command
+    waits = b"pytest_kernelqual.on_device" in command and owner == os.getuid()
+    return pid != os.getpid() and bool(command) and not waits
 
 
 def _shown(error: Exception) -> str:
