@@ -1,13 +1,24 @@
 """The arithmetic order of a kernel: the value slices of all that it stores, and the options that they depend on."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_kernelqual.judge.order import Fingerprint, Node
-from pytest_kernelqual.judge.order_ir import Function, Operation, UnreadableError, element, is_integer, parse
+from pytest_kernelqual.judge.order_ir import (
+    Function,
+    Operation,
+    UnreadableError,
+    Value,
+    element,
+    is_integer,
+    is_pointer,
+    parse,
+)
 from pytest_kernelqual.judge.order_loops import loop_depth
 from pytest_kernelqual.judge.order_memory import enclosing
-from pytest_kernelqual.judge.order_ops import ATOMICS, STORES, UNDERSTOOD, Scope
+from pytest_kernelqual.judge.order_ops import ATOMICS, LOADS, STORES, UNDERSTOOD, Scope
+from pytest_kernelqual.judge.order_places import conditions, exclusive
 from pytest_kernelqual.judge.order_slices import Slices
 from pytest_kernelqual.judge.order_tiles import Layout
 
@@ -55,7 +66,9 @@ def fingerprint(text: str, layouts: Sequence[Layout], *, target: str, options: M
         for operation in function.walk():
             _check(operation)
         slices = Slices(function, layouts, target, options)
-        return Fingerprint(_kernel(function, slices, options), grid_axes=frozenset(slices.grid_axes))
+        _check_memory(function, slices)
+        made = _kernel(function, slices, options)
+        return Fingerprint(made, grid_axes=frozenset(slices.grid_axes | slices.places.grid_axes))
     except UnreadableError as error:
         return Fingerprint(None, str(error))
     except RecursionError:
@@ -78,8 +91,12 @@ def _check(operation: Operation) -> None:
 
 def _kernel(function: Function, slices: Slices, options: Mapping[str, object]) -> Node:
     """Return the slices of all stores; how often a store is repeated says nothing about an element."""
-    roots = {node.digest: node for node in _roots(function, slices)}
+    roots = {node.digest: node for node in _apart(dict(_roots(function, slices)), slices)}
     children = [("stores", node) for node in sorted(roots.values(), key=lambda node: (node.label, node.digest))]
+    if slices.places.matter():
+        stores = [operation for operation in function.walk() if operation.name in STORES]
+        where = [("to", slices.places.told(item)) for store in stores for item in _address(store)]
+        children.append(("programs", Node("tiles", (("of", ", ".join(sorted(slices.places.indices))), *where))))
     if slices.arithmetic:
         # What is off or empty is left out: a newer compiler's new option is off where it changes nothing.
         numeric = {name: value for name, value in options.items() if value and name not in _NOT_NUMERIC}
@@ -87,12 +104,68 @@ def _kernel(function: Function, slices: Slices, options: Mapping[str, object]) -
     return Node("kernel", (), tuple(children))
 
 
-def _roots(function: Function, slices: Slices) -> Iterator[Node]:
+def _check_memory(function: Function, slices: Slices) -> None:
+    """Refuse a load that follows a store to the same memory: what it finds there is not followed."""
+    stores: dict[str, list[Operation]] = {}
     for operation in function.walk():
-        if operation.name in STORES or operation.name in ATOMICS:
-            yield _store(operation, slices)
-        elif operation.name == "cf.cond_br" and not slices.positions.only(operation.operands[0]):
-            yield Node("a branch", (), (("condition", slices.value(operation.operands[0], _ALWAYS)),))
+        if operation.name in LOADS:
+            for base in slices.memory.bases(operation.operands[0]):
+                if any(not exclusive(store, operation) for store in stores.get(base, ())):
+                    raise UnreadableError(f"argument {base} is loaded from where it was stored to before")
+        elif operation.name in STORES:
+            for base in slices.memory.bases(_base(operation)):
+                stores.setdefault(base, []).append(operation)
+
+
+def _roots(function: Function, slices: Slices) -> Iterator[tuple[Operation, Node]]:
+    for operation in function.walk():
+        made = _root(operation, slices)
+        if made is not None:
+            apart = slices.told_apart(operation)
+            yield operation, made if apart is None else _root(operation, apart) or made
+
+
+def _root(operation: Operation, slices: Slices) -> Node | None:
+    if operation.name in STORES or operation.name in ATOMICS:
+        return _store(operation, slices)
+    if operation.name == "cf.cond_br" and not slices.positions.only(operation.operands[0]):
+        return Node("a branch", (), (("condition", slices.value(operation.operands[0], _ALWAYS)),))
+    return None
+
+
+def _apart(roots: Mapping[Operation, Node], slices: Slices) -> Iterator[Node]:
+    """Yield the slices of stores; with their places where elements of one memory are computed in several ways."""
+    ways: dict[str, dict[bytes, Operation]] = {}
+    for operation, node in roots.items():
+        ways.setdefault(node.label, {}).setdefault(node.digest, operation)
+    before: Counter[str] = Counter()
+    for operation, node in roots.items():
+        first = next(iter(ways[node.label].values()))
+        if operation.name not in STORES or len(ways[node.label]) == 1:
+            yield node
+            continue
+        place = f"{node.label} at {_place(operation, first, slices)}"
+        before[place] += 1  # of several to one place, the last is what is left
+        yield Node(node.label, (*node.attributes, ("place", f"{place}, number {before[place]}")), node.children)
+
+
+def _place(store: Operation, first: Operation, slices: Slices) -> str:
+    """Return which elements a store writes, beside another store."""
+    told = [slices.places.apart(one, other) for one, other in zip(_address(store), _address(first), strict=True)]
+    masks = [
+        item for item in store.operands if element(item.type) == "i1" and item is not store.operands[_stored(store)]
+    ]
+    told += [slices.places.told(mask) for mask in masks if slices.positions.only(mask)]
+    for condition, holds in conditions(store):
+        if slices.positions.only(condition):
+            told.append(f"{holds}: {slices.places.told(condition)}")
+    return "; ".join(told)
+
+
+def _address(store: Operation) -> list[Value]:
+    stored = store.operands[_stored(store)]
+    places = (item for item in store.operands if item is not stored)
+    return [item for item in places if is_pointer(item.type) or element(item.type) in {"i32", "i64"}]
 
 
 def _store(operation: Operation, slices: Slices) -> Node:
@@ -114,9 +187,13 @@ def _store(operation: Operation, slices: Slices) -> Node:
             children.append(("condition", slices.value(outer.operands[0], scope)))
         if outer.name == "scf.for" and (repeated or data):
             children += slices.loops.bounds(outer, scope)
-    into = ",".join(slices.memory.bases(operation.operands[1 - bool(position)]))
+    into = ",".join(slices.memory.bases(_base(operation)))
     kind = operation.text.split(",")[0] if operation.name in ATOMICS else ""
     return Node(f"store to {into}", (("type", element(stored.type)), ("kind", kind)), tuple(children))
+
+
+def _base(store: Operation) -> Value:
+    return store.operands[1 - bool(_stored(store))]
 
 
 def _stored(operation: Operation) -> int:

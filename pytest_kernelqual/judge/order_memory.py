@@ -68,6 +68,29 @@ class Memory:
         """Return the operations that write a buffer."""
         return self._writers.get(buffer, set())
 
+    def loads_behind(self, operation: Operation) -> set[Operation]:
+        """Return the loads from which the operands of an operation may be computed."""
+        found: set[Operation] = set()
+        seen: set[Value] = set()
+        pending = list(operation.operands)
+        while pending:
+            value = pending.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            made = value.operation
+            if made is None:
+                pending += _entering(value)
+                continue
+            if made.name in LOADS:
+                found.add(made)
+            pending += made.operands
+            pending += [item for region in made.regions for item in region[-1].operations[-1].operands]
+            for writer in self.writers(value):
+                pending += writer.operands
+                found |= {writer} if writer.name == "ttng.async_tma_copy_global_to_local" else set()
+        return found
+
     def written_inside(self, operation: Operation, buffer: Value) -> bool:
         """Tell whether a loop or branch writes a buffer that was made outside of it."""
         made = buffer.operation

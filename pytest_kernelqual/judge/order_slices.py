@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from functools import cached_property
 
 from pytest_kernelqual.judge.order import Node
@@ -14,6 +15,7 @@ from pytest_kernelqual.judge.order_ir import (
     Value,
     element,
     is_integer,
+    is_pointer,
     shape,
 )
 from pytest_kernelqual.judge.order_loops import Loops, fold, loop_depth, yielded
@@ -30,6 +32,7 @@ from pytest_kernelqual.judge.order_ops import (
     order_free,
     regrouped,
 )
+from pytest_kernelqual.judge.order_places import Places
 from pytest_kernelqual.judge.order_positions import Positions
 from pytest_kernelqual.judge.order_products import Products
 from pytest_kernelqual.judge.order_tiles import Layout, dot_attributes, exact_dot, reduction_attributes
@@ -41,7 +44,11 @@ class Slices:
     """Read value slices of one function."""
 
     def __init__(
-        self, function: Function, layouts: Sequence[Layout], target: str, options: Mapping[str, object]
+        self,
+        function: Function,
+        layouts: Sequence[Layout],
+        target: str,
+        options: Mapping[str, object],
     ) -> None:
         """Look at the function as a whole.
 
@@ -58,6 +65,9 @@ class Slices:
         """Floats are computed, so that numeric options matter."""
         self._function = function
         self._memos: list[dict[tuple[Value, Scope], Node]] = [{}]
+        self._apart: dict[Operation, str] = {}
+        self._loads: dict[bytes, dict[Operation, None]] = {}
+        self.places = Places(function.arguments)
         self.loops = Loops(self)
         operations = list(function.walk())
         self.positions = Positions(operations)
@@ -68,6 +78,25 @@ class Slices:
         if len(reductions) != len(layouts):
             raise UnreadableError(f"{len(layouts)} layouts for {len(reductions)} reductions")
         self._layouts = dict(zip(reductions, layouts, strict=True))
+
+    def told_apart(self, root: Operation) -> "Slices | None":
+        """Return slices for what an operation stores, where loads behind it read the same but for their places.
+
+        They are told apart by how far each is from the first of its kind; None where there are none.
+        """
+        behind = self.memory.loads_behind(root)
+        apart: dict[Operation, str] = {}
+        for alike in self._loads.values():
+            loads = [load for load in alike if load in behind]
+            if len(loads) > 1:
+                first = _placed(loads[0])
+                apart |= {load: "; ".join(map(self.places.apart, _placed(load), first)) for load in loads}
+        if not apart:
+            return None
+        made = copy(self)
+        made.__dict__.pop("_readers", None)
+        made._apart, made._memos, made.loops = apart, [{}], Loops(made)  # noqa: SLF001 - of this class
+        return made
 
     def value(self, value: Value, scope: Scope) -> Node:
         """Return the slice of one value."""
@@ -144,7 +173,15 @@ class Slices:
             attributes.append(("result", str(value.index)))
         if self._products and name in {"arith.addf", "arith.subf"}:
             attributes += self._products.undecided(operation)
-        return Node(name, tuple(attributes), tuple(self._operands(operation, scope)))
+        operands = self._operands(operation, scope)
+        if name == "arith.select":
+            operands[0] = ("operand 0", self._chosen(operation.operands[0], [node for _, node in operands]))
+        return Node(name, tuple(attributes), tuple(operands))
+
+    def _chosen(self, condition: Value, nodes: Sequence[Node]) -> Node:
+        """Return what chooses between slices; which elements take which matters where they are not the same."""
+        chooses, one, other = nodes
+        return Node(self.places.told(condition)) if chooses is POSITION and one.digest != other.digest else chooses
 
     def _argument(self, value: Value, scope: Scope) -> Node:
         block = value.block
@@ -229,6 +266,13 @@ class Slices:
         return self.value(operation.operands[0], scope)
 
     def _load(self, operation: Operation, scope: Scope) -> Node:
+        made = self._loaded(operation, scope)
+        self._loads.setdefault(made.digest, {})[operation] = None
+        if operation in self._apart:
+            made = Node(made.label, (*made.attributes, ("place", self._apart[operation])), made.children)
+        return made
+
+    def _loaded(self, operation: Operation, scope: Scope) -> Node:
         name = operation.name
         pointer = operation.operands[0]
         result = operation.results[0].type if operation.results else operation.operands[-3].type
@@ -312,8 +356,13 @@ class Slices:
         return Node(f"{operation.name} axis {axis}", tuple(attributes), tuple(children))
 
     def _branch(self, operation: Operation, sides: list[Node], scope: Scope) -> Node:
-        condition = self.value(operation.operands[0], scope.over({}))
+        condition = self._chosen(operation.operands[0], [self.value(operation.operands[0], scope.over({})), *sides])
         return Node("scf.if", (), (("condition", condition), ("then", sides[0]), ("else", sides[1])))
+
+
+def _placed(load: Operation) -> list[Value]:
+    """Return what says from where a load reads."""
+    return [item for item in load.operands if is_pointer(item.type) or element(item.type) in {"i32", "i64"}]
 
 
 def _constant(operation: Operation) -> Node:
