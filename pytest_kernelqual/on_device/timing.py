@@ -205,33 +205,33 @@ class Comparison:
             raise UnmeasurableError("host too slow: launches cannot be queued ahead of the device")
 
     def _sample(self, arm: int, launches: int) -> _Sample:
+        """Queue a sample; one of launches that are not captured again, behind a longer spin, until it is not late."""
+        while True:
+            sample = self._queued(arm, launches)
+            if self.plan.method == "graph" or not sample.late:
+                return sample
+            self._spin_longer()
+
+    def _queued(self, arm: int, launches: int) -> _Sample:
+        """Queue a sample on inputs as they were made, and on a cache without them where it is emptied."""
         if self._mutates:
             torch._foreach_copy_(self._live, self._pristine)
         if self._flush is not None:
             self._flush.zero_()  # puts everything else out of the L2 cache
+        if self.plan.method == "events":
+            torch.cuda.synchronize()  # the whole of the spin is left for the host
         begin, end = _interval()
+        # The spin keeps the device busy until all is queued, so that the interval holds no host time.
+        _spin(self._spin_cycles)
+        begin.record()
         if self.plan.method == "graph":
-            # The spin keeps the device busy until the replay is queued, so that the interval holds no host time.
-            _spin(self._spin_cycles)
-            begin.record()
             self._graphs[arm, launches].replay()
-            end.record()
-            return _Sample(begin, end, begin.query())  # type: ignore[no-untyped-call]
-        return self._sample_by_events(arm, launches, begin, end)
-
-    def _sample_by_events(self, arm: int, launches: int, begin: torch.cuda.Event, end: torch.cuda.Event) -> _Sample:
-        """Queue all launches behind a spin that outlasts the host; repeat with a longer one where it did not."""
-        while True:
-            torch.cuda.synchronize()
-            _spin(self._spin_cycles)
-            begin.record()
+        else:
             with self._arms[arm]():
                 for index in range(launches):
                     self._call(arm, self._sets[index % len(self._sets)])
-            end.record()
-            if not begin.query():  # type: ignore[no-untyped-call]
-                return _Sample(begin, end, late=False)
-            self._spin_longer()
+        end.record()
+        return _Sample(begin, end, begin.query())  # type: ignore[no-untyped-call]
 
     def _capture(self, arm: int, launches: int) -> bool:
         """Capture an arm; it takes the memory of the ones before, so that all write the same output buffers."""
