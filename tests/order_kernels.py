@@ -15,6 +15,7 @@ UNKNOWN = {
     "ticket": "add: the value before it depends on the order at run time",
     "reordered": "the operation tt.cat is not understood",
     "specialised": "warp-specialised or it cannot be lowered with one stage",
+    "unrolled_through_memory": "argument 1 is loaded from where it was stored to before",
     "called": "2 functions instead of one: calls that are not inlined",
 }
 
@@ -208,3 +209,53 @@ def carried_past_a_sum(x, y, i, n, BLOCK: tl.constexpr):
         sums = tl.cumsum(tl.load(x + p), 0) + carried
         tl.store(y + p, sums)
         carried = tl.sum(tl.where(p == start + BLOCK - 1, sums, 0.0), 0)
+
+
+@triton.jit
+def unrolled_through_memory(x, y, i, n, BLOCK: tl.constexpr):
+    p = tl.arange(0, BLOCK)
+    for part in tl.static_range(4):
+        tl.store(y + p, tl.load(y + p) + tl.load(x + part * n + p))
+
+
+@triton.jit
+def taps(x, y, i, n, BLOCK: tl.constexpr, REVERSED: tl.constexpr, FAR: tl.constexpr):
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for tap in tl.static_range(3):
+        total += tl.load(x + p + (2 - tap if REVERSED else tap) * (n if FAR else 1))
+    tl.store(y + p, total)
+
+
+@triton.jit
+def chosen_by_place(x, y, i, n, BLOCK: tl.constexpr, LIMIT: tl.constexpr):
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a = tl.load(x + p)
+    tl.store(y + p, tl.where(p < LIMIT, a * 2.0, a + a * a))
+
+
+@triton.jit
+def chosen_by_program(x, y, i, n, BLOCK: tl.constexpr, LIMIT: tl.constexpr):
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a = tl.load(x + p)
+    if tl.program_id(0) < LIMIT:
+        tl.store(y + p, a * 2.0)
+    else:
+        tl.store(y + p, a + a * a)
+
+
+@triton.jit
+def stored_twice(x, y, i, n, BLOCK: tl.constexpr, SWAPPED: tl.constexpr):
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a = tl.load(x + p)
+    tl.store(y + p, a * (3.0 if SWAPPED else 2.0))
+    tl.store(y + p, a * (2.0 if SWAPPED else 3.0))
+
+
+@triton.jit
+def halves(x, y, i, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0) * n
+    p = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    first, second = tl.load(x + row + p, mask=p < n // 2), tl.load(x + row + n // 2 + p, mask=p < n // 2)
+    tl.store(y + row + p, first * 2.0 - second, mask=p < n // 2)
+    tl.store(y + row + n // 2 + p, second * 2.0 + first, mask=p < n // 2)

@@ -79,6 +79,7 @@ class TestUnknown:
             "ticket",
             "reordered",
             "specialised",
+            "unrolled_through_memory",
             "called",
         ],
     )
@@ -137,6 +138,28 @@ class TestTargets:
         """In masks, conditions and addresses."""
         told = between(getattr(kernels, name), target, BLOCK=(128, 256))
         assert "tt.reduce axis 0: elements along the axis 128 -> 256" in told[0]
+
+    def test_loads_that_are_alike_are_told_apart_by_their_places(self, kernels: ModuleType, target: str) -> None:
+        """In a sum that no loop makes, over elements that a number or an argument lies apart."""
+        assert between(kernels.taps, target, REVERSED=(False, True), FAR=(False, False))
+        assert between(kernels.taps, target, REVERSED=(False, True), FAR=(True, True))
+        for far in (False, True):
+            same = {"REVERSED": (True, True), "FAR": (far, far)}
+            assert between(kernels.taps, target, BLOCK=(128, 1024), num_warps=(4, 8), **same) == []
+
+    @pytest.mark.parametrize("name", ["chosen_by_place", "chosen_by_program"])
+    def test_places_that_choose_the_arithmetic_count(self, kernels: ModuleType, name: str, target: str) -> None:
+        """A program's number means other elements where its tile has another size, an index does not."""
+        kernel = getattr(kernels, name)
+        assert between(kernel, target, LIMIT=(1, 2))
+        assert bool(between(kernel, target, BLOCK=(128, 512), LIMIT=(2, 2))) is (name == "chosen_by_program")
+        assert between(kernel, target, num_warps=(4, 8), LIMIT=(2, 2)) == []
+
+    def test_of_several_stores_to_one_place_the_last_counts(self, kernels: ModuleType, target: str) -> None:
+        """So their order is part of the kernel's; stores to different places have none."""
+        assert between(kernels.stored_twice, target, SWAPPED=(False, True))
+        assert between(kernels.stored_twice, target, SWAPPED=(False, False), BLOCK=(128, 512)) == []
+        assert between(kernels.halves, target, BLOCK=(128, 512), num_warps=(4, 8)) == []
 
     def test_sum_through_memory_counts(self, kernels: ModuleType, target: str) -> None:
         """A loop that loads what it stored."""

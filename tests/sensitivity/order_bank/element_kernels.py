@@ -157,3 +157,36 @@ def interleave(x, y, z, o, n, BLOCK: tl.constexpr):
     both = tl.interleave(tl.load(x + p, mask=p < n // 2), tl.load(y + p, mask=p < n // 2))
     q = 2 * tl.program_id(0) * BLOCK + tl.arange(0, 2 * BLOCK)
     tl.store(o + q, both, mask=q < n)
+
+
+@triton.jit
+def unrolled_sum(x, y, z, o, n, BLOCK: tl.constexpr, GROUPS: tl.constexpr):
+    """Add eight parts of `x`, every GROUPS-th of them first."""
+    part = n // 8
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float32)
+    for group in tl.static_range(GROUPS):
+        for step in tl.static_range(8 // GROUPS):
+            total += tl.load(x + (step * GROUPS + group) * part + p, mask=p < part, other=0.0)
+    tl.store(o + p, total, mask=p < part)
+
+
+@triton.jit
+def masked_tail(x, y, z, o, n, BLOCK: tl.constexpr):
+    """Compute full tiles without a mask: where there is none, the product is fused with the sum."""
+    pid = tl.program_id(0)
+    p = pid * BLOCK + tl.arange(0, BLOCK)
+    if (pid + 1) * BLOCK <= n:
+        tl.store(o + p, tl.load(x + p) * tl.load(y + p) + tl.load(z + p))
+    else:
+        mask = p < n
+        product = tl.where(mask, tl.load(x + p, mask=mask) * tl.load(y + p, mask=mask), 0.0)
+        tl.store(o + p, product + tl.load(z + p, mask=mask), mask=mask)
+
+
+@triton.jit
+def by_halves(x, y, z, o, n, BLOCK: tl.constexpr):
+    """Compute the first half of the elements otherwise than the second."""
+    p = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    a = tl.load(x + p, mask=p < n)
+    tl.store(o + p, tl.where(p < n // 2, a * a, a + 1.0), mask=p < n)

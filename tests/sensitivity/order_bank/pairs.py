@@ -306,12 +306,17 @@ CHANGING: tuple[Pair, ...] = (
     _elements("rope", {"BLOCK": 512, "enable_fp_fusion": True}, {"BLOCK": 512, "enable_fp_fusion": False}),
     _elements("polynomial", {"BLOCK": 512, "enable_fp_fusion": True}, {"BLOCK": 512, "enable_fp_fusion": False}),
     _elements("guarded", {"BLOCK": 512, "EVEN": True}, {"BLOCK": 512, "EVEN": False}, note="a select in between"),
+    _elements("unrolled_sum", {"BLOCK": 256, "GROUPS": 1}, {"BLOCK": 256, "GROUPS": 2}, note="every other part first"),
+    _elements("unrolled_sum", {"BLOCK": 256, "GROUPS": 1}, {"BLOCK": 256, "GROUPS": 4}),
+    _elements("masked_tail", {"BLOCK": 64}, {"BLOCK": 512}, note="other elements are in the tail"),
     _flat("atomic_sum", *_blocks(512, 1024), dtype=F32, result=F32, note="unknown: atomics"),
 )  # fmt: skip
 
 _SOFTMAX = {"BLOCK": 256, "ONLINE": True}
 
 KEEPING: tuple[Pair, ...] = (
+    _elements("unrolled_sum", {"BLOCK": 128, "GROUPS": 2}, {"BLOCK": 1024, "GROUPS": 2}),
+    _elements("by_halves", {"BLOCK": 128}, {"BLOCK": 512, "num_warps": 8}),
     _row("row_sum_looped", {"BLOCK": 512, "num_stages": 1}, {"BLOCK": 512, "num_stages": 4}, whole=False),
     _row("row_sum_lanes", {"BLOCK": 512, "num_stages": 1}, {"BLOCK": 512, "num_stages": 3}, whole=False),
     _row("layer_norm_looped", {"BLOCK": 512, "num_stages": 2}, {"BLOCK": 512, "num_stages": 4}, whole=False,
