@@ -378,6 +378,7 @@ class CaseSession:
             oracle=worst_deviations(self._opened.values()),
             inputs=inputs_digest([reference]) if reference is not None else None,
             detail=first.detail,
+            resources=first.resources,
             order=next(
                 (one.tried.fixed_order for of in self._attempts.values() for one in of if one.tried.fixed_order), ""
             ),

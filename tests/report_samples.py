@@ -15,6 +15,7 @@ from pytest_kernelqual.model.record import (
     InputSetRecord,
     KernelRecord,
 )
+from pytest_kernelqual.model.target_record import TargetLaunch, TargetRecord
 from pytest_kernelqual.report.plan import Plan, PlannedCase, PlannedKernel
 
 NODEID = "kernels/qual_rms_norm.py::rms_norm_fwd::test_candidates[rows3-cols515-float16]"
@@ -114,7 +115,25 @@ candidates = st.builds(
     same_program_as=st.none() | text,
     same_as_fixed=st.booleans(),
 )
-fixed_records = st.builds(FixedRecord, outcome=_outcomes, reason=text, config=_configs, detail=_facts)
+_resources = st.dictionaries(st.sampled_from(["registers", "shared_bytes"]), st.integers(0, 3))
+fixed_records = st.builds(
+    FixedRecord, outcome=_outcomes, reason=text, config=_configs, detail=_facts, resources=_resources
+)
+_targets = st.builds(
+    TargetRecord,
+    target=text,
+    shared_limit_bytes=st.just(1024),
+    launches=st.lists(
+        st.builds(
+            TargetLaunch,
+            id=text,
+            outcome=st.sampled_from(["fits", "out_of_resources", "unknown"]),
+            resources=_resources,
+            evidence=st.sampled_from([None, "identical_binary", "identical_order"]),
+        ),
+        max_size=2,
+    ),
+)
 cases = st.builds(
     CaseRecord,
     id=text,
@@ -124,6 +143,7 @@ cases = st.builds(
     inputs=st.none() | text,
     fixed=fixed_records,
     candidates=st.lists(candidates, max_size=3),
+    targets=st.lists(_targets, max_size=2),
     input_sets=st.lists(
         st.builds(InputSetRecord, profile=text, seed=st.just(0), set_aside=text, declared=st.booleans()), max_size=2
     ),

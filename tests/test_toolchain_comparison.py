@@ -13,7 +13,9 @@ from report_samples import ENVIRONMENT, candidate, case, kernel, kernels
 from scenarios import OPS, runs
 
 from pytest_kernelqual.cli import main
+from pytest_kernelqual.model.outcome import Evidence
 from pytest_kernelqual.model.record import CaseRecord, Document, Environment, FixedRecord
+from pytest_kernelqual.model.target_record import TargetLaunch, TargetRecord
 from pytest_kernelqual.report.document import build, encode, write
 from pytest_kernelqual.report.drift import Comparison, compare
 from pytest_kernelqual.report.drift_text import comparison_text
@@ -120,6 +122,74 @@ def test_resources_are_shown_and_do_not_fail() -> None:
     text = comparison_text(found)
     assert text.startswith("toolchain: triton 3.7.1 -> 3.9.0\nbytes of fixed launches: 1 same\n")
     assert text.endswith("candidates: resources (1)\n  rms_norm_fwd[rows3-cols515-float16] a: registers 32 -> 40")
+
+
+def test_resources_of_the_fixed_launch_are_shown_like_those_of_candidates() -> None:
+    """They stand apart from what makes it another fixed launch."""
+    one, other = (run_of(case(fixed=gave("x", resources={"registers": count}))) for count in (32, 40))
+    found = compare(one, other)
+    assert not found.differs
+    assert found.cases[0].fixed == {"registers": (32, 40)}
+    text = comparison_text(found)
+    assert text.endswith("fixed launches: resources (1)\n  rms_norm_fwd[rows3-cols515-float16]: registers 32 -> 40")
+    assert "other fixed launch" not in text
+
+
+def on_target(*launches: TargetLaunch, target: str = "cuda:sm_100") -> CaseRecord:
+    """Return a case that was compiled for a target."""
+    ids = [launch.id for launch in launches if launch.id != "fixed"]
+    record = TargetRecord(target=target, shared_limit_bytes=1024, launches=list(launches))
+    return case(*map(candidate, ids), fixed=gave("x"), targets=[record])
+
+
+def fits(id_: str, registers: int, evidence: Evidence | None = None) -> TargetLaunch:
+    """Return a launch that fits."""
+    return TargetLaunch(id=id_, outcome="fits", resources={"registers": registers}, evidence=evidence)
+
+
+def test_compile_targets_are_compared() -> None:
+    """Outcome, evidence and resources of every launch; the first two are a difference."""
+    reason = "shared memory: 99 required, 64 allowed"
+    refused = TargetLaunch(id="c", outcome="out_of_resources", reason=reason, resources={"registers": 90})
+    one = run_of(on_target(fits("fixed", 32), fits("a", 32, "identical_order"), fits("b", 32), fits("c", 80)))
+    other = run_of(on_target(fits("fixed", 40), fits("a", 32), fits("b", 40), refused))
+    found = compare(one, other)
+    assert found.differs
+    assert found.cases[0].targets == {
+        "cuda:sm_100": {
+            "a": {"evidence": ("identical_order", None)},
+            "b": {"registers": (32, 40)},
+            "c": {"outcome": ("fits", "out_of_resources"), "registers": (80, 90)},
+            "fixed": {"registers": (32, 40)},
+        }
+    }
+    where = "  rms_norm_fwd[rows3-cols515-float16]"
+    assert comparison_text(found).endswith(
+        f"""\
+compile targets: another outcome (1)
+{where} c on cuda:sm_100: outcome fits -> out_of_resources, registers 80 -> 90
+
+compile targets: evidence (1)
+{where} a on cuda:sm_100: evidence identical_order -> none
+
+compile targets: resources (1)
+{where} b and 1 more on cuda:sm_100: registers 32 -> 40"""
+    )
+
+
+def test_other_resources_on_a_target_are_no_difference() -> None:
+    """As on a device."""
+    found = compare(run_of(on_target(fits("fixed", 32))), run_of(on_target(fits("fixed", 40))))
+    assert not found.differs
+    assert "fixed launch on cuda:sm_100: registers 32 -> 40" in comparison_text(found)
+
+
+def test_a_compile_target_that_one_report_lacks_is_listed() -> None:
+    """With its case, as a candidate is."""
+    found = compare(run_of(on_target(fits("fixed", 32))), run_of(on_target(fits("fixed", 32), target="hip:gfx942")))
+    assert found.differs
+    name = "kernels/qual_rms_norm_fwd.py::rms_norm_fwd rows3-cols515-float16"
+    assert (found.only_in_a, found.only_in_b) == ([f"{name} on cuda:sm_100"], [f"{name} on hip:gfx942"])
 
 
 def test_another_arithmetic_order_is_a_change() -> None:
@@ -258,6 +328,10 @@ def mirrored(found: Comparison) -> Comparison:
                 one,
                 fixed=swap(one.fixed),
                 candidates={name: swap(changes) for name, changes in one.candidates.items()},
+                targets={
+                    target: {name: swap(changes) for name, changes in found.items()}
+                    for target, found in one.targets.items()
+                },
             )
             for one in found.cases
         ],

@@ -210,6 +210,7 @@ class Opened(Struct, frozen=True, tag=True, kw_only=True):
     inputs: list[InputInfo] = field(default_factory=list)
     oracle: list[Deviation] = field(default_factory=list)
     detail: dict[str, Any] = field(default_factory=dict)
+    resources: dict[str, int] = field(default_factory=dict)
     launches: int = 0
     provocation: list[str] = field(default_factory=list)
     """Of each launch; see `FixedRecord`."""

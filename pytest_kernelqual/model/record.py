@@ -215,6 +215,8 @@ class FixedRecord(Struct, frozen=True, kw_only=True):
     inputs: str | None = None
     """`sha256:` digest of the inputs that gave `output`."""
     detail: dict[str, Any] = field(default_factory=dict)
+    resources: dict[str, int] = field(default_factory=dict)
+    """What the compiled code needs, as for candidates."""
     order: str = ""
     """Digest of its arithmetic order, as for candidates."""
     launches: int = 0

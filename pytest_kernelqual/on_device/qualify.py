@@ -111,6 +111,7 @@ class OpenCase:
                     config=first.launches[0].config if first.launches else {},
                     output=digest(first.outputs),
                     inputs=executor.inputs.descriptions(),
+                    resources=first.launches[0].resources if first.launches else {},
                     launches=launches,
                     provocation=told_provocation([run for run in (first, again, other) if run is not None]),
                     set_aside=self._set_aside(first) if outcome == "qualified" else "",

@@ -1,10 +1,12 @@
 """What changed between two reports of one tree, such as before and after a compiler upgrade."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
 
 from msgspec import Struct, field
 
 from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, Document, FixedRecord
+from pytest_kernelqual.model.target_record import TargetLaunch, TargetRecord
 from pytest_kernelqual.report.pairing import (
     Bytes,
     Changes,
@@ -22,6 +24,7 @@ COMPARISON_SCHEMA = "kernelqual/toolchain-comparison/1"
 
 _OF_FIXED = ("outcome", "config", "batch_invariant")
 _OF_CANDIDATE = ("outcome", "evidence", "batch_invariant")
+_OF_TARGET = ("outcome", "evidence")
 _ORDER = "order"
 
 
@@ -36,9 +39,12 @@ class CaseChange(Struct, frozen=True, kw_only=True):
     why: str = ""
     """Why bytes cannot be compared."""
     fixed: Changes = field(default_factory=dict)
-    """`outcome`, `config`, `batch_invariant`, and the digest of the arithmetic `order` where both reports have one."""
+    """`outcome`, `config`, `batch_invariant`, the digest of the arithmetic `order` where both reports have one, and
+    resources such as `registers`."""
     candidates: dict[str, Changes] = field(default_factory=dict)
     """By id: `outcome`, `evidence`, `batch_invariant`, `order` as above, and resources such as `registers`."""
+    targets: dict[str, dict[str, Changes]] = field(default_factory=dict)
+    """By compile target, then by id of the launch: `outcome`, `evidence` and resources such as `registers`."""
 
 
 class Comparison(Struct, frozen=True, kw_only=True):
@@ -54,7 +60,7 @@ class Comparison(Struct, frozen=True, kw_only=True):
     problems: dict[str, Pair] = field(default_factory=dict)
     """Kernels that could not be run, by node id."""
     only_in_a: list[str] = field(default_factory=list)
-    """Kernels, cases and candidates that report B lacks."""
+    """Kernels, cases, candidates and compile targets of cases that report B lacks."""
     only_in_b: list[str] = field(default_factory=list)
 
     @property
@@ -78,7 +84,8 @@ def compare(a: Document, b: Document) -> Comparison:
         for id_, case_a, case_b in cases:
             change = _case(case_a, case_b, apart, nodeid=name, id_=id_, only=only)
             counts[change.fixed_bytes] = counts.get(change.fixed_bytes, 0) + 1
-            if change.fixed_bytes in ("changed", "not_comparable") or change.fixed or change.candidates:
+            other_bytes = change.fixed_bytes in ("changed", "not_comparable")
+            if other_bytes or change.fixed or change.candidates or change.targets:
                 changes.append(change)
     return Comparison(
         digests=(a.digest, b.digest),
@@ -96,6 +103,7 @@ def _case(
 ) -> CaseChange:
     same, why = fixed_bytes(a, b, apart)
     candidates = both(keyed(a.candidates, id_of_record), keyed(b.candidates, id_of_record), only, f"{nodeid} {id_} ")
+    targets = both(_by_target(a), _by_target(b), only, f"{nodeid} {id_} on ")
     found = {name: _record_changes(one, other, _OF_CANDIDATE) for name, one, other in candidates}
     return CaseChange(
         nodeid=nodeid,
@@ -104,24 +112,40 @@ def _case(
         why=why,
         fixed=_record_changes(a.fixed, b.fixed, _OF_FIXED),
         candidates={name: changes for name, changes in found.items() if changes},
+        targets={target: changes for target, one, other in targets if (changes := dict(_launch_changes(one, other)))},
     )
 
 
-def _record_changes(
-    a: FixedRecord | CandidateRecord, b: FixedRecord | CandidateRecord, names: Iterable[str]
-) -> Changes:
-    resources_a, resources_b = getattr(a, "resources", {}), getattr(b, "resources", {})
+def _by_target(case: CaseRecord) -> dict[str, TargetRecord]:
+    return keyed(case.targets, lambda one: one.target)
+
+
+def _launch_changes(a: TargetRecord, b: TargetRecord) -> Iterator[tuple[str, Changes]]:
+    """Yield what differs of the launches on one target; those of candidates that one report lacks are told by these."""
+    launches_a, launches_b = keyed(a.launches, lambda one: one.id), keyed(b.launches, lambda one: one.id)
+    for name, one, other in both(launches_a, launches_b, ([], [])):
+        changes = _record_changes(one, other, _OF_TARGET)
+        if changes:
+            yield name, changes
+
+
+_Record = TypeVar("_Record", FixedRecord, CandidateRecord, TargetLaunch)
+
+
+def _record_changes(a: _Record, b: _Record, names: Iterable[str]) -> Changes:
     # Where one report has none, as without a GPU or after a failure, there is nothing to compare.
-    shared = resources_a.keys() & resources_b.keys()
-    known = [_ORDER] if a.order and b.order else []
+    shared = a.resources.keys() & b.resources.keys()
+    orders = getattr(a, _ORDER, ""), getattr(b, _ORDER, "")
     return differing(
         {
-            **{name: (getattr(a, name), getattr(b, name)) for name in (*names, *known)},
-            **{name: (resources_a[name], resources_b[name]) for name in sorted(shared)},
+            **{name: (getattr(a, name), getattr(b, name)) for name in names},
+            **({_ORDER: orders} if all(orders) else {}),
+            **{name: (a.resources[name], b.resources[name]) for name in sorted(shared)},
         }
     )
 
 
 def _matters(change: CaseChange) -> bool:
-    names = {*change.fixed, *(name for changes in change.candidates.values() for name in changes)}
+    launches = [*change.candidates.values(), *(one for found in change.targets.values() for one in found.values())]
+    names = {*change.fixed, *(name for changes in launches for name in changes)}
     return change.fixed_bytes in ("changed", "not_comparable") or bool(names & {*_OF_FIXED, *_OF_CANDIDATE, _ORDER})

@@ -11,6 +11,8 @@ _LINES_OF_A_SECTION = 40
 _LONGEST = 300
 _DIGEST_SHOWN = 15
 _NOTHING = "nothing changed"
+_Wanted = Callable[[Changes], Changes]
+"""Returns those of the changes of a launch that a section is about."""
 
 
 def comparison_text(comparison: Comparison) -> str:
@@ -22,11 +24,15 @@ def comparison_text(comparison: Comparison) -> str:
         f"toolchain: {toolchain or 'the same'}\nbytes of fixed launches: {bytes_told or 'none'}",
         _section("other bytes of the fixed launch", _fixed(comparison.cases, "changed")),
         _section("bytes that cannot be compared", _fixed(comparison.cases, "not_comparable")),
-        _section("other fixed launch", _of_fixed(comparison.cases)),
+        _section("other fixed launch", _of_fixed(comparison.cases, _not_of_resources)),
         _section("kernels that could not be run", _problems(comparison.problems)),
         _section("candidates with another outcome", _of_candidates(comparison.cases, _of_outcome)),
         _section("candidates: evidence or order", _of_candidates(comparison.cases, _of_evidence)),
+        _section("fixed launches: resources", _of_fixed(comparison.cases, _of_resources)),
         _section("candidates: resources", _of_candidates(comparison.cases, _of_resources)),
+        _section("compile targets: another outcome", _of_targets(comparison.cases, _of_outcome)),
+        _section("compile targets: evidence", _of_targets(comparison.cases, _of_evidence)),
+        _section("compile targets: resources", _of_targets(comparison.cases, _of_resources)),
         _section("only in the first report", comparison.only_in_a),
         _section("only in the second report", comparison.only_in_b),
     ]
@@ -38,8 +44,8 @@ def _fixed(cases: Iterable[CaseChange], wanted: str) -> Iterator[str]:
     return (f"{_name(case)}{f': {case.why}' if case.why else ''}" for case in cases if case.fixed_bytes == wanted)
 
 
-def _of_fixed(cases: Iterable[CaseChange]) -> Iterator[str]:
-    return (f"{_name(case)}: {told(case.fixed)}" for case in cases if case.fixed)
+def _of_fixed(cases: Iterable[CaseChange], wanted: _Wanted) -> Iterator[str]:
+    return (f"{_name(case)}: {words}" for case in cases if (words := told(wanted(case.fixed))))
 
 
 def _problems(problems: dict[str, Pair]) -> Iterator[str]:
@@ -48,17 +54,28 @@ def _problems(problems: dict[str, Pair]) -> Iterator[str]:
         yield f"{nodeid}: {first} -> {second}"
 
 
-def _of_candidates(cases: Iterable[CaseChange], wanted: Callable[[Changes], Changes]) -> Iterator[str]:
+def _of_candidates(cases: Iterable[CaseChange], wanted: _Wanted) -> Iterator[str]:
+    return _grouped(((case, "", case.candidates) for case in cases), wanted)
+
+
+def _of_targets(cases: Iterable[CaseChange], wanted: _Wanted) -> Iterator[str]:
+    return _grouped(
+        ((case, f" on {target}", found) for case in cases for target, found in case.targets.items()), wanted
+    )
+
+
+def _grouped(launches: Iterable[tuple[CaseChange, str, dict[str, Changes]]], wanted: _Wanted) -> Iterator[str]:
     """Yield a line for each set of equal changes of a kernel, so that a space of many configs stays readable."""
-    groups: dict[tuple[str, str], list[tuple[str, str]]] = {}
-    for case in cases:
-        for id_, changes in case.candidates.items():
+    groups: dict[tuple[str, str, str], list[tuple[str, str]]] = {}
+    for case, where, found in launches:
+        for id_, changes in found.items():
             words = told(wanted(changes))
             if words:
-                groups.setdefault((_kernel(case), words), []).append((case.case, id_))
-    for (kernel, words), found in groups.items():
-        in_cases, ids = ([*dict.fromkeys(names)] for names in zip(*found, strict=True))
-        yield f"{kernel}[{and_more(in_cases)}] {and_more(ids)}: {words}"
+                name = "fixed launch" if where and id_ == "fixed" else id_
+                groups.setdefault((_kernel(case), where, words), []).append((case.case, name))
+    for (kernel, where, words), pairs in groups.items():
+        in_cases, ids = ([*dict.fromkeys(names)] for names in zip(*pairs, strict=True))
+        yield f"{kernel}[{and_more(in_cases)}] {and_more(ids)}{where}: {words}"
 
 
 def _of_outcome(changes: Changes) -> Changes:
@@ -66,7 +83,11 @@ def _of_outcome(changes: Changes) -> Changes:
 
 
 def _of_evidence(changes: Changes) -> Changes:
-    return {} if "outcome" in changes else {name: pair for name, pair in changes.items() if not _is_number(pair)}
+    return {} if "outcome" in changes else _not_of_resources(changes)
+
+
+def _not_of_resources(changes: Changes) -> Changes:
+    return {name: pair for name, pair in changes.items() if not _is_number(pair)}
 
 
 def _of_resources(changes: Changes) -> Changes:

@@ -140,6 +140,7 @@ def _fixed(fixed: FixedRecord, limit: int) -> dict[str, Any]:
         "config": fixed.config,
         "oracle": [msgspec.to_builtins(deviation) for deviation in fixed.oracle],
         "batch": _batch(fixed),
+        "resources": fixed.resources,
         "detail": fixed.detail,
     }
     return {"outcome": _OUTCOME[fixed.outcome], **{name: safe(value, limit) for name, value in facts.items() if value}}
