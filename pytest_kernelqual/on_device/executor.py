@@ -7,8 +7,6 @@ from functools import cached_property
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-import torch
-
 from pytest_kernelqual.errors import InputError, KernelqualError, UnknownProgramError
 from pytest_kernelqual.launch import DryRun, Lasting, Launch, Launches, Look, Program, dry_run, observed, pinned
 from pytest_kernelqual.launch.trace import CallTrace, call_trace
@@ -29,6 +27,7 @@ from pytest_kernelqual.on_device.provocation import Provocation
 from pytest_kernelqual.on_device.reachable import reachable_values
 from pytest_kernelqual.on_device.survivors import Survivors
 from pytest_kernelqual.on_device.wording import first_line
+from pytest_kernelqual.on_device.zeroed import zeroed_allocations, zeros
 
 # What is only compiled for needs no values but those that host code may read, such as lengths.
 _MOST_DRAWN = 1 << 16
@@ -91,7 +90,7 @@ class Executor:
             stream=stream,
             device=device.torch_device,
             interpreted=device.interpreted,
-            allocate=_zeros if device.target else self.memory.allocate,
+            allocate=zeros if device.target else self.memory.allocate,
             most_drawn=_MOST_DRAWN if device.target else None,
             exposure=exposure,
         )
@@ -253,7 +252,7 @@ class Executor:
                     host_reads_refused(self.device) as refuse,
                     dry_run(on_launch=refuse, number=trace.pointer if trace is not None else None) as self._dry,
                     self.observed(config),
-                    nullcontext() if self.device.target else self.memory.poisoned(0),
+                    zeroed_allocations() if self.device.target else self.memory.poisoned(0),
                     trace.whole() if trace is not None else nullcontext(),
                 ):
                     returned = self._called(config)
@@ -353,15 +352,6 @@ def _takes_config(launch: Callable[..., Any]) -> bool:
         names = ", ".join(item.name for item in required)
         raise InputError(f"the launch takes ({names}); it must take nothing or the config alone")
     return bool(required) or any(item.name == "config" for item in parameters)
-
-
-def _zeros(shape: Sequence[int], strides: Sequence[int], dtype: torch.dtype, *, name: str) -> torch.Tensor:
-    """Return memory that costs nothing until somebody writes it."""
-    del name
-    reach = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) if 0 not in shape else 0
-    # Values of floats decide nothing on a host, and what has just been mapped is zero anyway.
-    make = torch.empty if dtype.is_floating_point else torch.zeros
-    return make(reach, dtype=dtype).as_strided(tuple(shape), tuple(strides))
 
 
 def _never() -> None:

@@ -2,16 +2,26 @@
 
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from pytest_kernelqual.errors import DryRunError
+from pytest_kernelqual.launch.patching import patch
 from pytest_kernelqual.on_device.environment import Device
 
 _READING = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+_MASKS = (torch.bool, torch.uint8)
+# What gives the values of a tensor, or its memory, to the host where torch's dispatcher is not asked.
+# `__array__` calls `numpy`; addresses alone are asked for by production that tests alignment.
+_UNSEEN = (
+    (torch.Tensor, ("tolist", "numpy", "__dlpack__")),
+    (torch.UntypedStorage, ("tolist", "__getitem__")),
+    (torch.utils.dlpack, ("to_dlpack",)),
+    (torch, ("to_dlpack",)),
+)
 
 
 @contextmanager
@@ -35,9 +45,9 @@ def _of_gpu() -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def _of_cpu() -> Iterator[Callable[[], None]]:
-    """Refuse the operators whose results are plain values, or tensors of a shape that depends on values."""
+    """Refuse what gives plain values, tensors of a shape that depends on values, or a tensor's memory."""
     mode = _Refusal()
-    with mode:
+    with _unseen_reads(mode.refuse), mode:
         yield mode.begin
 
 
@@ -49,10 +59,39 @@ class _Refusal(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def begin(self) -> None:
         self._refuses = True
 
+    def refuse(self, what: str) -> None:
+        """Raise where a read comes after a launch."""
+        if self._refuses:
+            raise DryRunError(f"{what} reads what a kernel should have computed: it is not known without running")
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         del types
-        if self._refuses and _READING & set(func.tags):
-            raise DryRunError(
-                f"{func.name()} reads what a kernel should have computed: it is not known without running"
-            )
+        if _reads_values(func, args):
+            self.refuse(func.name())
         return func(*args, **(kwargs or {}))
+
+
+def _reads_values(func: Any, args: Any) -> bool:
+    if func is torch.ops.aten.index.Tensor:  # only a mask makes the shape of its result depend on values
+        return any(index is not None and index.dtype in _MASKS for index in args[1])
+    return bool(_READING & set(func.tags))
+
+
+@contextmanager
+def _unseen_reads(refuse: Callable[[str], None]) -> Iterator[None]:
+    """Ask `refuse` about reads that go past the dispatcher, in all threads."""
+    printing: Any = torch._tensor_str  # noqa: SLF001 - what `Tensor.__repr__` calls; it hides from modes how it reads
+
+    def asking(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+        def read(*args: Any, **keywords: Any) -> Any:
+            refuse(name)
+            return original(*args, **keywords)
+
+        return read
+
+    with ExitStack() as undo:
+        for owner, names in _UNSEEN:
+            for name in names:
+                patch(undo, owner, name, asking(f"{owner.__name__}.{name}", getattr(owner, name)))
+        patch(undo, printing, "_str", asking("printing a tensor", printing._str))  # noqa: SLF001 - as above
+        yield

@@ -39,7 +39,9 @@ class _Launched(NamedTuple):
     config: Config | None
     keys: list[str]
     otherwise: TargetLaunch
-    """What is told of it where it needs none."""
+    """What is told of it where it needs none, or where those that it needs tell only a part."""
+    whole: bool = True
+    """What it launches is known to its end."""
     sketch: Sketch | None = None
     """For targets: what tells it from the fixed launch besides code."""
 
@@ -123,6 +125,7 @@ class CompileSurvey:
             outcome = "unsupported"
         elif failed is not None:
             self._not_surveyed.append(f"{case.spec.name}[{case.case.id}] {_id(config)}: {reason}")
+        whole = failed is None
         del failed  # its frames hold tensors
         kernel = None if case.spec.kernel is None else kernel_function(case.spec.kernel)
         own = []
@@ -130,7 +133,8 @@ class CompileSurvey:
             self._need(launch.specialisation, limit_s)
             if kernel is None or launch.jit.fn is kernel:  # without a kernel, the config is one of all that is launched
                 own.append(launch.specialisation.key)
-        self._add(case, config, own, TargetLaunch(id=_id(config), outcome=outcome, reason=reason), sketch)
+        told = TargetLaunch(id=_id(config), outcome=outcome, reason=reason)
+        self._add(case, config, own, told, whole=whole, sketch=sketch)
         self._launches += len(run.launches)
         self._tainted |= run.retained() > 0
 
@@ -151,10 +155,12 @@ class CompileSurvey:
         config: Config | None,
         keys: list[str],
         otherwise: TargetLaunch,
+        *,
+        whole: bool = True,
         sketch: Sketch | None = None,
     ) -> None:
         if case.executor.exposure == PLAIN:
-            self._launched.append(_Launched(case.spec.name, case.case.id, config, keys, otherwise, sketch))
+            self._launched.append(_Launched(case.spec.name, case.case.id, config, keys, otherwise, whole, sketch))
 
     def _need(self, specialisation: Specialisation, limit_s: float) -> None:
         key = specialisation.key
@@ -216,17 +222,13 @@ class CompileSurvey:
             told = launched.otherwise
             if launched.config is None:
                 fixed[launched.spec, launched.case] = launched.sketch
-            if ended:
+            if ended and (launched.whole or not all(map(_can_launch, ended))):
                 taken = [ending.facts.resources for ending in ended if ending.facts is not None]
                 names = sorted({name for one in taken for name in one})
-                worst = next(
-                    (one for one in ended if not one.compiled or one.outcome is not None), Ending(compiled=True)
-                )
+                worst = next((one for one in ended if not _can_launch(one)), Ending(compiled=True))
                 told = TargetLaunch(
                     id=told.id,
-                    outcome="fits"
-                    if worst.compiled and worst.outcome is None
-                    else _OUTCOMES.get(worst.outcome, "unknown"),
+                    outcome="fits" if _can_launch(worst) else _OUTCOMES.get(worst.outcome, "unknown"),
                     reason=worst.reason,
                     resources={name: max(one.get(name, 0) for one in taken) for name in names},
                 )
@@ -262,6 +264,10 @@ class CompileSurvey:
 
 def _is_compiled(endings: dict[str, Ending], key: str) -> bool:
     return key in endings and endings[key].compiled
+
+
+def _can_launch(ending: Ending) -> bool:
+    return ending.compiled and ending.outcome is None
 
 
 def _id(config: Config | None) -> str:
