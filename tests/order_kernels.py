@@ -104,6 +104,17 @@ def staged(x, y, i, n, BLOCK: tl.constexpr):
     _products(x, y, n, BLOCK // 64, False)
 
 
+@triton.jit
+def multiplied(x, y, i, n, BLOCK: tl.constexpr):
+    rows, r = tl.arange(0, BLOCK), tl.arange(0, 64)
+    total = tl.zeros((BLOCK, 64), tl.float32)
+    for s in tl.range(0, n, 64):
+        a = tl.load(x + rows[:, None] * n + s + r[None, :]).to(tl.bfloat16)
+        b = tl.load(x + (s + r)[:, None] * 64 + r[None, :]).to(tl.bfloat16)
+        total = tl.dot(a, b, total)
+    tl.store(y + rows[:, None] * 64 + r[None, :], total)
+
+
 @triton.jit(noinline=True)
 def _twice(a):
     return a * 2.0

@@ -184,6 +184,38 @@ class TestTargets:
         assert between(kernels.doubled, target, **{name: (None, value)}) == [f"options: {name} none -> {value}"]
 
 
+class TestDots:
+    """Which instruction multiplies is chosen by the tile and the warps."""
+
+    @pytest.mark.parametrize(
+        ("target", "changed", "family"),
+        [
+            ("cuda:90", {"BLOCK": (16, 64)}, "mma v2 -> mma v3 instruction K 16"),
+            ("cuda:90", {"BLOCK": (64, 64), "num_warps": (2, 4)}, "mma v2 -> mma v3 instruction K 16"),
+            ("cuda:100", {"BLOCK": (16, 64)}, "mma v2 -> mma v5 blockM = 64"),
+            ("cuda:100", {"BLOCK": (64, 64), "num_warps": (2, 4)}, "mma v2 -> mma v5 blockM = 64"),
+            (
+                "hip:gfx942",
+                {"BLOCK": (16, 64)},
+                "amd_mfma v3 instruction [16, 16, 16] -> amd_mfma v3 instruction [32, 32, 8]",
+            ),
+        ],
+    )
+    def test_another_family_is_told(
+        self, kernels: ModuleType, target: str, changed: dict[str, tuple[int, int]], family: str
+    ) -> None:
+        """By tile or by warps alone."""
+        told = between(kernels.multiplied, target, **changed)
+        assert told[0].startswith(f"tt.dot: family {family}")
+
+    @pytest.mark.parametrize("target", TARGETS)
+    def test_the_same_family_is_the_same_order(self, kernels: ModuleType, target: str) -> None:
+        """Rows and columns of a tile are no part of a sum along K."""
+        assert between(kernels.multiplied, target, BLOCK=(64, 64), num_warps=(4, 8)) == []
+        if target != "cuda:100":  # whose instruction has the rows of the tile
+            assert between(kernels.multiplied, target, BLOCK=(64, 128)) == []
+
+
 class TestGrid:
     """An order that follows the number of programs."""
 
