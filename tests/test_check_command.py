@@ -116,6 +116,23 @@ def test_a_good_folder_has_no_findings(folder: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == "0 findings; 2 usable files with 3 rows\n"
 
 
+def test_a_kernel_without_a_file_for_a_device_of_others(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each place where one is missing, once; a file that is refused is not missing."""
+    other = structs.replace(H200, name="NVIDIA A100")
+    for device in (H200, other):
+        Store(folder).update("softmax", device, changes(row(ONE)))
+    assert main(["check", str(folder)]) == 1
+    told, summary = capsys.readouterr().out.splitlines()
+    assert told == (
+        f"{folder / KERNEL / 'nvidia_a100.json'}: is missing, and other kernels have a file for NVIDIA A100; "
+        "run --kernelqual-update there, or remove the files of the device"
+    )
+    assert summary == "1 finding; 3 usable files with 4 rows"
+    add(f"{KERNEL}/nvidia_a100.json", "{}")(folder)
+    assert main(["check", str(folder)]) == 1
+    assert "is missing" not in capsys.readouterr().out
+
+
 @settings(max_examples=25, deadline=None)
 @given(many_rows)
 def test_what_an_update_writes_has_no_findings(tmp_path_factory: pytest.TempPathFactory, rows: list[Row]) -> None:

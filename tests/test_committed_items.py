@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from acceptance import BASIC, REPORT, Ended, cases_of, failed_in_junit, junit_name, run
-from committed_runs import OTHER, agree, commit, rows_of, verdicts_of
+from acceptance import BASIC, REPORT, Ended, cases_of, failed_in_junit, junit_name, run, stub
+from committed_runs import GPU, OTHER, agree, chosen, commit, declared, model, project, rows_of, verdicts_of
 from committed_samples import H200, row
+from msgspec import structs
 from stub_timing import space_of
 from test_xdist import plain
 
@@ -103,13 +104,13 @@ def test_static_verdicts(ended: Ended) -> None:
         "good::test_committed[float32-OTHER_GPU]": "missing",
         "good::test_committed[bfloat16-OTHER_GPU]": "stale",
         f"edited::test_committed[default-{ON}": "stale",
+        "edited::test_committed[default-OTHER_GPU]": "bad_file",
+        "screened::test_committed[default-OTHER_GPU]": "missing",
         f"screened::test_committed[default-{ON}": "not_qualified",
     }
     assert all(case.passed for case in ended.cases.values())
     agree(ended)
-    reasons = {
-        name.partition("::")[0]: one.reasons[0] for name, one in rows_of(ended).items() if one.verdict != "missing"
-    }
+    reasons = {name.partition("::")[0]: one.reasons[0] for name, one in rows_of(ended).items() if ON in name}
     assert reasons["screened"].startswith("FAULT=mismatch: mismatch: ")
     assert reasons["edited"].startswith("the candidates, the kernel or its launch code changed")
 
@@ -149,6 +150,23 @@ def test_files_that_are_fine_pass(ended: Ended) -> None:
     assert len(files) == 11
     assert junit_name("committed_configs/good/other_gpu.json::file") not in failed_in_junit(ended.junit)
     assert junit_name("committed_configs/screened/nvidia_h200.json::file") in files
+
+
+def test_a_file_that_is_missing_is_found_as_on_its_device(tmp_path: Path) -> None:
+    """For every device of which another kernel has a file; a project without any has nothing to miss."""
+    folder = project(tmp_path, {name: declared() for name in ("first", "second")})
+    assert rows_of(stub(folder)) == {}
+    partition = structs.replace(GPU, compute_units=66)
+    for device in (GPU, OTHER, partition):  # the partition's file has a name of its own
+        commit(folder, "first", chosen("a"), device=device)
+    ended = stub(folder, "-ra", "-k", "second")
+    row_of = "second::test_committed[default-{}_GPU]"  # the stub without a device has no keys
+    assert verdicts_of(ended) == {row_of.format(name): "missing" for name in ("STUB", "OTHER")}
+    assert rows_of(ended)[row_of.format("OTHER")].reasons == [
+        "no committed configs for OTHER GPU; measure it with --kernelqual-update"
+    ]
+    agree(ended)
+    assert verdicts_of(model(folder, "-k", "second")) == {"second::test_committed[a-STUB_GPU]": "missing"}
 
 
 def test_not_timed_is_told_in_header_summary_and_json(ended: Ended) -> None:

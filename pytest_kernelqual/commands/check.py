@@ -19,7 +19,8 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
         help="check the files of committed configs",
         **described(
             "Check every file of committed configs: readable, canonical form, schema, duplicates, "
-            "names of files and folders against what is in them, files that nothing reads. "
+            "names of files and folders against what is in them, files that nothing reads, "
+            "kernels without a file for a device of which other kernels have one. "
             "Whether the code still declares what they hold, `pytest --kernelqual` tells.",
             ["kernelqual check committed_configs"],
             {OK: "no findings", FAILING: "findings, one line each", UNUSABLE: "the folder cannot be read"},

@@ -1,10 +1,11 @@
 """Everything about committed files that can be told from the files alone."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_kernelqual.committed import schema
-from pytest_kernelqual.committed.schema import CommittedFile
+from pytest_kernelqual.committed.schema import CommittedDevice, CommittedFile
 from pytest_kernelqual.committed.store import Store
 from pytest_kernelqual.errors import DocumentError
 
@@ -32,16 +33,29 @@ def check(root: Path) -> Checked:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         why = (error.strerror if isinstance(error, OSError) else "") or str(error)
         raise DocumentError(f"cannot read {str(root)!a}: {why}; give a folder of committed configs") from error
-    contents = Store(root).read_all()
+    store = Store(root)
+    contents = store.read_all()
     findings = [(refusal.path, str(refusal)) for refusal in contents.refusals]
     for path, file in contents.files.items():
         told = _form_problem(path, file)
         if told:
             findings.append((str(path), f"{ascii(str(path))[1:-1]}: {told}"))
+    for kernel in {file.kernel for file in contents.files.values()}:
+        for path, device in store.places_without_file(kernel, contents).items():
+            if not os.path.lexists(path):  # else it is refused, which is told
+                findings.append((str(path), f"{ascii(str(path))[1:-1]}: {_missing(device)}"))
     return Checked(
         files=len(contents.files),
         rows=sum(len(file.rows) for file in contents.files.values()),
         findings=[line for _, line in sorted(findings)],
+    )
+
+
+def _missing(device: CommittedDevice) -> str:
+    name = ascii(device.name)[1:-1]
+    return (
+        f"is missing, and other kernels have a file for {name}; run --kernelqual-update there, or remove "
+        "the files of the device"
     )
 
 

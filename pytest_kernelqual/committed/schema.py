@@ -119,6 +119,11 @@ def key_text(key: Key) -> str:
     return json.dumps(key, sort_keys=True, separators=(",", ":"))
 
 
+def device_order(device: CommittedDevice) -> tuple[Any, ...]:
+    """Return what devices are sorted by: their names first."""
+    return device.name, structs.astuple(device)
+
+
 def key_order(key: Key) -> tuple[Any, ...]:
     """Return what rows are sorted by: numbers in numeric order, kinds of values apart."""
     return tuple((name, _ordered(key[name])) for name in sorted(key))

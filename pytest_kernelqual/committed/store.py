@@ -14,7 +14,16 @@ from msgspec import structs
 from pytest_kernelqual.committed import reading, schema
 from pytest_kernelqual.committed.names import file_name, folder_name, full_file_name
 from pytest_kernelqual.committed.refusal import Refusal
-from pytest_kernelqual.committed.schema import CommittedDevice, CommittedFile, Key, Row, Toolchain, key_order, key_text
+from pytest_kernelqual.committed.schema import (
+    CommittedDevice,
+    CommittedFile,
+    Key,
+    Row,
+    Toolchain,
+    device_order,
+    key_order,
+    key_text,
+)
 from pytest_kernelqual.errors import DocumentError
 from pytest_kernelqual.files import atomic
 from pytest_kernelqual.model.config import Config, Scalar
@@ -135,6 +144,15 @@ class Store:
             elif found:
                 contents.files[path] = found
         return contents
+
+    def places_without_file(self, kernel: str, contents: Contents) -> dict[Path, CommittedDevice]:
+        """Return where a kernel has no file that can be used, and other kernels have one of the device."""
+        own = {file.device for file in contents.files.values() if file.kernel == kernel}
+        others = {file.device for file in contents.files.values()} - own
+        taken = {self.path_for(kernel, device) for device in own}
+        # Two devices of one name would share the place; the first one stands for it.
+        places = {self.path_for(kernel, device): device for device in sorted(others, key=device_order, reverse=True)}
+        return {path: device for path, device in places.items() if path not in taken}
 
     def check_writable(self) -> None:
         """Make sure, before a long measurement, that files can be made in the folder, or it where it is not yet.

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from pytest_kernelqual.committed.names import file_name
-from pytest_kernelqual.committed.schema import CommittedDevice, key_text
+from pytest_kernelqual.committed.schema import CommittedDevice, device_order, key_text
 from pytest_kernelqual.committed.store import Contents, is_looked_at, leads_back
 from pytest_kernelqual.hooks.benchmark import Benchmarks
 from pytest_kernelqual.hooks.committed_files import (
@@ -80,12 +79,17 @@ class CommittedConfigs:
                 yield KeyTarget(declared, cases[0].key, cases, device, TargetRow(stem, cases[0].key))
 
     def _devices(self, kernel: str) -> list[CommittedDevice]:
-        """Return the devices that have a file of this kernel, and the one that this run uses."""
+        """Return the devices of this kernel's rows: those that have a file of it, and the one that this run uses.
+
+        A run without a device stands for all of them: a file that is missing is found as it would be on its device.
+        """
         found = {file.device for file in self.contents.files.values() if file.kernel == kernel}
         here = self._run.committed_device()
-        if here is not None and (self._run.settings.update or self.contents.files):
+        if here is None:
+            found.update(self._run.store.places_without_file(kernel, self.contents).values())
+        elif self._run.settings.update or self.contents.files:
             found.add(here)
-        return sorted(found, key=lambda device: (device.name, structs.astuple(device)))
+        return sorted(found, key=device_order)
 
     @property
     def contents(self) -> Contents:
