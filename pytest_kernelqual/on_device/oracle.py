@@ -1,6 +1,6 @@
 """The oracle of a spec: asked for independent references of the outputs, from inputs as the builder made them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -65,8 +65,8 @@ def consult(oracle: Oracle, case: Case, inputs: list[InputTensor], outputs: list
     """Return what the oracle says; InputError where that does not match the outputs, and whatever it raises."""
     told = oracle(case, OracleInputs(inputs))
     by_name = {output.name: output for output in outputs}
-    if isinstance(told, Mapping) and told and set(told) <= by_name.keys():
-        given = {name: leaf for name, value in told.items() for _, leaf in leaves(name, value)}
+    if isinstance(told, Mapping) and told:
+        given = _named(told, list(by_name))
     else:
         found = [] if told is None else list(leaves("return", told))
         if len(found) != len(outputs):
@@ -80,6 +80,32 @@ def consult(oracle: Oracle, case: Case, inputs: list[InputTensor], outputs: list
     if not references:
         raise InputError(f"the oracle judges no output; return a reference of {next(iter(by_name))}")
     return references
+
+
+def _named(told: Mapping[Any, Any], outputs: Sequence[str]) -> dict[str, Any]:
+    """Return the references of a dict by outputs; InputError for other names.
+
+    Its keys are names of outputs, of which it may leave some out; or it is built as the mapping that the launch
+    returns, and complete.
+    """
+    named = {name: leaf for key, value in told.items() for name, leaf in leaves(str(key), value)}
+    if named.keys() <= set(outputs):
+        return named
+    built = dict(leaves("return", told))
+    if built.keys() == set(outputs):
+        return built
+    given = built if built.keys() & set(outputs) else named
+    unknown = [name for name in given if name not in outputs]
+    missing = [name for name in outputs if name not in given] if given is built else []
+    near = get_close_matches(unknown[0], missing or outputs, 1) if unknown else []
+    problems = [
+        *([f"names {', '.join(map(repr, unknown))}, which the launch does not give"] if unknown else []),
+        *([f"lacks {', '.join(map(repr, missing))}"] if missing else []),
+    ]
+    raise InputError(
+        f"the dict that the oracle returned {', and '.join(problems)}; "
+        f"{f'did you mean {near[0]!r}? ' if near else ''}outputs: {', '.join(outputs)}"
+    )
 
 
 def deviations(outputs: list[Output], references: References, tolerance: Tolerance | None) -> list[Deviation]:
