@@ -184,7 +184,7 @@ def test_references_are_matched_in_order_or_by_name(told: Any, returned: Any, ju
         (
             {"a": ONE, "c": TWO},
             {"b": TWO, "a": ONE},
-            "names 'return.c', which the launch does not give, and lacks 'return.b'; did you mean 'return.b'? outputs: ",
+            "names 'return.c', which the launch does not give, and lacks 'return.b'; did you mean 'return.b'? ",
         ),
         ({}, ONE, "returned 0 references"),
         (TWO, ONE, "has shape (3,), the output (2,)"),
