@@ -173,11 +173,12 @@ def assert_agree(ended: Ended) -> None:
     document = ended.document
     in_json = {junit_name(case.nodeid) for case in ended.cases.values() if not case.passed}
     in_json |= {junit_name(kernel.nodeid) for kernel in document.kernels if kernel.problem}
-    session = {"kernelqual.session"} if "kernelqual::session" in ended.text else set()
+    session = {"kernelqual.session"} if "FAILED kernelqual::session" in ended.text else set()
     named = {name.removesuffix(".test_declaration") for name in failed_in_junit(ended.junit)}
     assert named == in_json | session
     assert ended.code == (1 if in_json or session else 0)
-    assert failing(document) is bool(in_json)
+    assert bool(document.session_problems) is bool(session)
+    assert failing(document) is bool(in_json | session)
     assert ("report: complete" in ended.text) is document.complete
     assert document.digest in ended.text
     wrong = f"{len(in_json | session)} failed" if in_json or session else ""

@@ -12,6 +12,7 @@ from stub_timing import NAME, space_of
 from pytest_kernelqual.committed.schema import CommittedDevice, Row
 from pytest_kernelqual.committed.store import Changes, Store
 from pytest_kernelqual.model.record import CommittedRecord
+from pytest_kernelqual.report.document import failing
 
 GPU = CommittedDevice(vendor="nvidia", name=NAME, architecture="sm_90", compute_units=132)
 OTHER = structs.replace(GPU, name="OTHER GPU")
@@ -80,3 +81,4 @@ def agree(ended: Ended) -> None:
     of_rows = {nodeid for nodeid in listed if "test_candidates" not in nodeid} - {"kernelqual::session"}
     assert sorted(of_rows ^ failed) == []
     assert ended.code == (1 if listed else 0)
+    assert failing(ended.document) is bool(listed)

@@ -51,6 +51,7 @@ def session_failure(ended: Ended) -> str:
     assert ended.code == 1
     assert "kernelqual.session" in failed_in_junit(ended.junit)
     assert "FAILED kernelqual::session" in ended.text
+    assert "what fails the session (" in ended.text
     return ended.text.split("_ session _", 1)[1].split("\n---", 1)[0]
 
 

@@ -32,6 +32,7 @@ from pytest_kernelqual.processes.compile_farm import Totals
 from pytest_kernelqual.report.compiled_rows import compiled_rows_summary
 from pytest_kernelqual.report.devices import other_kinds, together
 from pytest_kernelqual.report.document import build, encode, write
+from pytest_kernelqual.report.entries import SESSION_NODEID
 from pytest_kernelqual.report.journal import read_plan, recover, unfinished_case
 from pytest_kernelqual.report.junit import PER_CASE, case_properties, suite_properties
 from pytest_kernelqual.report.plan import NOTHING_SELECTED
@@ -39,8 +40,6 @@ from pytest_kernelqual.report.rows import refresh_summary, rows_summary
 from pytest_kernelqual.report.session_folder import SessionFolder
 from pytest_kernelqual.report.targets import targets_summary
 from pytest_kernelqual.report.text import summary
-
-SESSION_NODEID = "kernelqual::session"
 
 # pytest-xdist's name for the phase in which a worker died.
 _CRASH = "???"
@@ -292,8 +291,7 @@ class Results:
             self._write_rows(kernels, environment, complete=not because and not self._problems)
             kernels = with_writing_told(kernels)
         self._problems = list(dict.fromkeys(self._problems))
-        reasons = list(dict.fromkeys([*because, *self._problems]))
-        document = build(kernels, environment, nodeids, reasons, self._run.plan)
+        document = build(kernels, environment, nodeids, because, self._run.plan, self._problems)
         compiled = [rows for _, rows in sorted(self._compiled.items())]
         document = self._document = structs.replace(document, compiled_rows=compiled)
         try:
@@ -301,6 +299,7 @@ class Results:
             self._written = str(self._run.report)
         except DocumentError as error:
             self._problems.append(f"{error}; the records are kept: kernelqual recover {self._run.journal_folder}")
+            self._document = structs.replace(document, complete=False, session_problems=[*self._problems])
 
     def _write_rows(self, kernels: list[KernelRecord], environment: Environment | None, *, complete: bool) -> None:
         """Write what was measured, once in a run."""

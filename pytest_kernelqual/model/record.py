@@ -360,6 +360,8 @@ class Document(Struct, frozen=True, kw_only=True):
     complete: bool
     """Every declared item has a record and nothing narrowed the run."""
     incomplete_because: list[str] = field(default_factory=list)
+    session_problems: list[str] = field(default_factory=list)
+    """What failed the session as a whole (pytest's item `kernelqual::session`); each is a reason above too."""
     universe: str
     """`sha256:` over the sorted node ids of the run."""
     environment: Environment | None

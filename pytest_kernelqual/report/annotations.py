@@ -10,6 +10,7 @@ from pytest_kernelqual.model.record import CommittedRecord, Document, KernelReco
 from pytest_kernelqual.model.values import encodable
 from pytest_kernelqual.report.document import failing
 from pytest_kernelqual.report.entries import (
+    SESSION_NODEID,
     Entry,
     candidates,
     fixed_failures,
@@ -45,11 +46,12 @@ class Annotation(NamedTuple):
 def annotations(document: Document) -> Iterator[Annotation]:
     """Yield one annotation for each spec that fails, and for each committed config that fails or is undecided.
 
-    A report that fails since it holds nothing has one on its own file.
+    A session that fails as a whole, and a report that fails since it holds nothing, have one on the report's own file.
 
     A code host shows only so many, so that errors come before warnings.
     """
-    found = [one for kernel in document.kernels for one in (*_of_spec(kernel), *_of_rows(kernel))]
+    found = [*_of_session(document)]
+    found += [one for kernel in document.kernels for one in (*_of_spec(kernel), *_of_rows(kernel))]
     if failing(document) and not found:
         why = [clean(reason, _LONGEST_MESSAGE) for reason in document.incomplete_because]
         found = [Annotation("error", _REPORT, 1, _NOTHING, why or [_NOTHING])]
@@ -72,6 +74,13 @@ def gitlab(reports: Sequence[Named], prefix: str = "") -> str:
             issue["fingerprint"] = sha256(f"{name} {seen[name]}".encode()).hexdigest()
         seen[name] += 1
     return json.dumps(issues, indent=2) + "\n"
+
+
+def _of_session(document: Document) -> Iterator[Annotation]:
+    problems = document.session_problems
+    if problems:
+        title = f"{SESSION_NODEID}: {counted(len(problems), 'problem')} of the run as a whole"
+        yield Annotation("error", _REPORT, 1, title, [clean(one, _LONGEST_MESSAGE) for one in problems])
 
 
 def _of_spec(kernel: KernelRecord) -> Iterator[Annotation]:

@@ -10,6 +10,7 @@ DIFF_SCHEMA = "kernelqual/diff/1"
 
 ChangeKind = Literal[
     "not_comparable",
+    "failing_session",
     "broken_kernel",
     "disqualified",
     "out_of_resources",
@@ -30,6 +31,7 @@ ChangeKind = Literal[
     "other_verdict",
     "moved_kernel",
     "newly_qualified",
+    "passing_session",
     "repaired_kernel",
     "passing_case",
     "passing_row",
@@ -49,6 +51,7 @@ WORSE: tuple[ChangeKind, ...] = KINDS[: KINDS.index("production_bytes")]
 
 TITLES: dict[ChangeKind, str] = {
     "not_comparable": "not comparable",
+    "failing_session": "what fails the session now",
     "broken_kernel": "kernels of which nothing can run any more",
     "disqualified": "disqualified",
     "out_of_resources": "out of resources",
@@ -69,6 +72,7 @@ TITLES: dict[ChangeKind, str] = {
     "other_verdict": "other verdicts of committed configs",
     "moved_kernel": "kernels declared in another place",
     "newly_qualified": "newly qualified",
+    "passing_session": "what failed the session, and does not now",
     "repaired_kernel": "kernels that can run again",
     "passing_case": "cases that pass now",
     "passing_row": "committed configs that pass now",

@@ -17,7 +17,7 @@ from pytest_kernelqual.model.record import (
     KernelRecord,
 )
 from pytest_kernelqual.report.change import KINDS, WORSE, Change, ChangeKind, Diff
-from pytest_kernelqual.report.entries import explanation
+from pytest_kernelqual.report.entries import SESSION_NODEID, explanation
 from pytest_kernelqual.report.named import Named
 from pytest_kernelqual.report.pairing import (
     environment_changes,
@@ -92,6 +92,7 @@ def changes(base: Named, head: Named, *, fail_on: Collection[ChangeKind] = WORSE
     a, b = base.document, head.document
     scope = _scope(a, b, margin)
     found = [] if scope.one_device else [Change(kind="not_comparable", why=_foreign(a, b))]
+    found += _sessions(a, b)
     for before, after in kernel_pairs(a.kernels, b.kernels):
         found += _kernel(before, after, scope)
     found += compiled_row_changes(a.compiled_rows, b.compiled_rows)
@@ -161,6 +162,15 @@ def _notes(a: Document, b: Document, scope: _Scope) -> Iterator[str]:
             means = "what it lacks may be there" if role == "BASE" else "what it lacks counts as not run"
             means = means if role == "BASE" or not scope.head_knows_all else "what it declares and lacks is not run"
             yield f"{role} is incomplete ({told}): {means}"
+
+
+def _sessions(a: Document, b: Document) -> Iterator[Change]:
+    """Tell what fails one of the sessions as a whole, and not the other."""
+    sides: list[tuple[ChangeKind, Document, Document]] = [("failing_session", b, a), ("passing_session", a, b)]
+    for kind, some, other in sides:
+        for problem in dict.fromkeys(some.session_problems):
+            if problem not in other.session_problems:
+                yield Change(kind=kind, kernel=SESSION_NODEID, why=problem)
 
 
 def _kernel(before: KernelRecord | None, after: KernelRecord | None, scope: _Scope) -> Iterator[Change]:

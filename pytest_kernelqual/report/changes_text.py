@@ -10,7 +10,7 @@ from pytest_kernelqual.report.phrases import and_more, clean, counted
 
 _LINES_OF_A_SECTION = 40
 _SAID = {"production_bytes": "with other production bytes", "retuned": "re-tuned", "fixed_launch": "other fixed launch"}
-_NOUNS = ("kernel", "case", "row", "candidate", "outcome", "verdict", "launch")
+_NOUNS = ("kernel", "case", "row", "candidate", "outcome", "verdict", "launch", "session")
 
 
 class Line(NamedTuple):
@@ -43,9 +43,11 @@ def toolchain(diff: Diff) -> str:
 
 def lines_by_kind(diff: Diff) -> dict[ChangeKind, list[Line]]:
     """Return all changes, gravest first; those that say the same of one kernel stand in one line."""
-    groups: dict[ChangeKind, dict[tuple[str, str, str], list[Change]]] = {}
+    groups: dict[ChangeKind, dict[tuple[str, ...], list[Change]]] = {}
     for change in diff.changes:
-        key = (change.nodeid, change.before, change.after)
+        # What is of no case, candidate or row says the same by its reason alone.
+        whole = change.why if not (change.case or change.what) else ""
+        key = (change.nodeid, change.before, change.after, whole)
         groups.setdefault(change.kind, {}).setdefault(key, []).append(change)
     return {kind: [_line(group) for group in of_kind.values()] for kind, of_kind in groups.items()}
 

@@ -40,16 +40,19 @@ def build(
     nodeids: Iterable[str],
     incomplete_because: Sequence[str] = (),
     plan: Plan | None = None,
+    session_problems: Sequence[str] = (),
 ) -> Document:
     """Return the document of `kernels`, which stay in the order given.
 
-    `nodeids` are those of the whole run; a reason in `incomplete_because` makes the document incomplete.
-    With the plan of the run, the document can be merged with those of other shards.
+    `nodeids` are those of the whole run; a reason in `incomplete_because`, or what failed the session, makes the
+    document incomplete. With the plan of the run, the document can be merged with those of other shards.
     """
+    reasons = list(dict.fromkeys([*incomplete_because, *session_problems]))
     return Document(
         digest=_digest(kernels),
-        complete=not incomplete_because,
-        incomplete_because=list(incomplete_because),
+        complete=not reasons,
+        incomplete_because=reasons,
+        session_problems=list(session_problems),
         universe=_universe(nodeids),
         environment=environment,
         controls=_controls(kernels),
@@ -60,11 +63,15 @@ def build(
 
 
 def failing(document: Document) -> bool:
-    """Tell whether anything in the document failed; a document without any case or row proves nothing and fails."""
+    """Tell whether anything in the document failed, the session as a whole among it.
+
+    A document without any case or row proves nothing and fails.
+    """
     cases = [case for kernel in document.kernels for case in kernel.cases]
     rows = [row for kernel in document.kernels for row in kernel.committed]
     return (
         not (cases or rows)
+        or bool(document.session_problems)
         or any(kernel.problem for kernel in document.kernels)
         or not all(case.passed for case in cases)
         or not all(row.passed for row in rows)

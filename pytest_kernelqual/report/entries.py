@@ -9,9 +9,12 @@ from pytest_kernelqual.judge.evidence import falls_short
 from pytest_kernelqual.judge.verdict import candidate_fails
 from pytest_kernelqual.model.outcome import PASSING
 from pytest_kernelqual.model.profiles import NORMAL
-from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, FixedRecord, KernelRecord, Mismatch
+from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, Document, FixedRecord, KernelRecord, Mismatch
 from pytest_kernelqual.report.phrases import and_more, clean, counted
 from pytest_kernelqual.report.rows import row_name
+
+SESSION_NODEID = "kernelqual::session"
+"""The item that fails by what is known only at the end of a run."""
 
 LONGEST_NAME = 60
 LONGEST_REASON = 300
@@ -25,6 +28,17 @@ class Entry(NamedTuple):
     name: str
     outcome: str
     why: str
+
+
+def session_failures(document: Document) -> Iterator[Entry]:
+    """Yield what failed the session as a whole."""
+    for problem in document.session_problems:
+        yield Entry(SESSION_NODEID, "", "", "", clean(problem, LONGEST_REASON) or "without a reason")
+
+
+def other_reasons(document: Document) -> list[str]:
+    """Return why a document is incomplete, less what failed the session and is told as that."""
+    return [reason for reason in document.incomplete_because if reason not in document.session_problems]
 
 
 def problems(kernels: Iterable[KernelRecord]) -> Iterator[Entry]:

@@ -17,7 +17,7 @@ from pytest_kernelqual.model.record import (
     KernelRecord,
 )
 from pytest_kernelqual.report.document import failing
-from pytest_kernelqual.report.entries import Standing, other_lines, standing_of
+from pytest_kernelqual.report.entries import Standing, other_lines, other_reasons, standing_of
 from pytest_kernelqual.report.findings import aside
 from pytest_kernelqual.report.rows import config_name, speed_up_bounds
 
@@ -59,7 +59,8 @@ def report_data(name: str, document: Document, limit: int) -> dict[str, Any]:
         "name": visible(name, limit),
         "failing": failing(document),
         "complete": document.complete,
-        "because": safe(document.incomplete_because, limit),
+        "because": safe(other_reasons(document), limit),
+        "problems": safe(document.session_problems, limit),
         "digest": visible(document.digest, limit),
         "environment": safe(msgspec.to_builtins(environment), limit) if environment is not None else None,
         "compared": document.controls.compared,

@@ -21,7 +21,9 @@ from pytest_kernelqual.report.entries import (
     fixed_failures,
     grouped,
     other_failures,
+    other_reasons,
     problems,
+    session_failures,
     words,
 )
 from pytest_kernelqual.report.named import Named
@@ -132,6 +134,8 @@ def _said(document: Document) -> str:
     rows = [row for kernel in document.kernels for row in kernel.committed]
     broken = sum(bool(kernel.problem) for kernel in document.kernels)
     bad = [
+        *(["the session as a whole"] if document.session_problems else []),
+        *(["no case and no committed config"] if not (cases or rows or broken) else []),
         *([f"nothing ran of {counted(broken, 'kernel')}"] if broken else []),
         *_part(sum(not case.passed for case in cases), len(cases), "case"),
         *_part(sum(not row.passed for row in rows), len(rows), "committed config"),
@@ -139,11 +143,12 @@ def _said(document: Document) -> str:
     compared = f"{counted(document.controls.compared, 'candidate run')} compared"
     held = [counted(len(cases), "case"), compared, *([counted(len(rows), "committed config")] if rows else [])]
     if failing(document):
-        told = f"**kernelqual: failing**: {', '.join(bad) or 'no case and no committed config'}"
+        told = f"**kernelqual: failing**: {', '.join(bad)}"
     else:
         told = f"**kernelqual: passed**: {', '.join(held)}"
-    why = clean("; ".join(document.incomplete_because), LONGEST_REASON)
-    return f"{told}; {_device(document)}{'' if document.complete else f'; INCOMPLETE {code(why)}'}"
+    why = code(clean("; ".join(other_reasons(document)), LONGEST_REASON))
+    incomplete = "" if document.complete else f"; INCOMPLETE {why}".rstrip()
+    return f"{told}; {_device(document)}{incomplete}"
 
 
 def _part(bad: int, all_: int, what: str) -> list[str]:
@@ -162,6 +167,7 @@ def _device(document: Document) -> str:
 def _failures(document: Document) -> Iterator[_Block]:
     kernels = document.kernels
     for heading, entries in (
+        ("what fails the session", session_failures(document)),
         ("kernels of which nothing ran", problems(kernels)),
         ("fixed launches that cannot serve as reference", fixed_failures(kernels)),
         ("cases that fail for another reason", other_failures(kernels)),

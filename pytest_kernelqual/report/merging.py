@@ -66,7 +66,8 @@ def merge(shards: Iterable[Shard], declared: Collection[str] | None = None) -> D
         reasons += _unreached(ordered)
     nodeids = [item.nodeid for item in items]
     plan = Plan(kernels=[], nodeids=nodeids, items=items, narrowed=narrowed)
-    merged = build(kernels, _environment(ordered), nodeids, list(dict.fromkeys(reasons)), plan)
+    failed = list(dict.fromkeys(problem for shard in ordered for problem in shard.document.session_problems))
+    merged = build(kernels, _environment(ordered), nodeids, reasons, plan, failed)
     compiled = sorted((rows for shard in ordered for rows in shard.document.compiled_rows), key=lambda one: one.nodeid)
     return structs.replace(merged, compiled_rows=compiled)
 

@@ -20,7 +20,9 @@ from pytest_kernelqual.report.entries import (
     fixed_failures,
     grouped,
     other_failures,
+    other_reasons,
     problems,
+    session_failures,
     unexplained,
     variant,
     words,
@@ -48,6 +50,7 @@ def summary(document: Document, *, width: int = 100) -> str:
     sections = [
         _header(document, width),
         _table(kernels, width),
+        _section("what fails the session", session_failures(document), width),
         _section("declaration problems", problems(kernels), width),
         _section("fixed launches that cannot serve as reference", fixed_failures(kernels), width),
         _section("cases that fail for another reason", other_failures(kernels), width),
@@ -94,7 +97,7 @@ def failure_text(case: CaseRecord) -> str:
 
 def _header(document: Document, width: int) -> str:
     controls = document.controls
-    reasons = document.incomplete_because
+    reasons = other_reasons(document)
     compared = counted(controls.compared, "candidate run")
     lines = [
         *_environment(document.environment),

@@ -68,11 +68,12 @@ start((read) => {
   open(VIEWS.includes(asked) ? asked : data.reports.some((report) => report.failing) ? "failures" : "matrix");
 });
 
-/** Return everything that fails, the most telling first: what did not run, fixed launches, candidates, committed rows. */
+/** Return everything that fails, the most telling first: the session, what did not run, fixed launches, candidates, committed rows. */
 function failuresOf(reports) {
   const found = [];
   reports.forEach((report) => {
     const add = (order, kernel, where, what, mark, why, detail) => found.push({ order, report, kernel, where, what, mark, why, detail, text: [kernel, where, what, why].join("\n").toLowerCase() });
+    for (const problem of report.problems) add(-1, "kernelqual::session", "", "the run as a whole", null, problem, null);
     for (const kernel of report.kernels) {
       if (kernel.problem) add(0, kernel.kernel, "", "declaration", null, kernel.problem, null);
       for (const one of kernel.cases) {
