@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from acceptance import REPORT, Ended, finish, run, start, wait_until
+from acceptance import REPORT, Ended, conftest, finish, run, start, wait_until
 from committed_runs import agree, commit
 from committed_samples import H200, null_row, row
 from msgspec import structs
@@ -248,6 +248,33 @@ class TestOneDevice:
         told = "cuda:90: unknown: --kernelqual-target-budget=0.5s was over (2 rows: "
         assert told in ended.text
         assert "cuda:90: 0 of 2 rows fit" in ended.text
+
+    def test_nothing_is_compiled_while_a_device_is_timed(self, folder: Path) -> None:
+        """When the budget is spent only the run's own device process is left, and no other one is begun."""
+        commit(folder, "product", row({"n": 4096}, FLAT), null_row({"n": 8192}), device=L40S, space=space(folder))
+        conftest(
+            folder,
+            """
+            import pathlib
+
+            def pytest_runtest_teardown(item):
+                found = set()
+                for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+                    try:
+                        if int(stat.read_text().rpartition(")")[2].split()[1]) == os.getpid():
+                            found.add(stat.parent.name)
+                    except OSError:
+                        continue
+                with open("children", "a") as told:
+                    print(item.name, len(found), file=told)
+            """,
+        )
+        stand_in = ("-p", "gpu_stand_in", "--kernelqual-provocation=off", "--kernelqual-target-budget=500ms")
+        but_the_first = "os.path.exists('device') and time.sleep(3600); open('device', 'w')"
+        ended = ran(folder, *SERIAL, *stand_in, "-k", "json", IN_TARGET=but_the_first)
+        assert "cuda:90: unknown: --kernelqual-target-budget=0.5s was over" in ended.text
+        assert "cuda:89: unknown: --kernelqual-target-budget=0.5s was over" in ended.text
+        assert (folder / "children").read_text().splitlines() == ["file 1", "file 1"]
 
     def test_zero_starts_nothing(self, folder: Path) -> None:
         """No process, no entry."""

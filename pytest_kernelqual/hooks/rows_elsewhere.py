@@ -86,7 +86,8 @@ class RowsElsewhere:
 
     @cached_property
     def _ahead(self) -> CompileAhead:
-        return CompileAhead(self._run.settings, beside=self.beside)
+        timed = self._run.device.hello().kind != "interpreter"
+        return CompileAhead(self._run.settings, beside=self.beside, timed=timed)
 
     @cached_property
     def _targets(self) -> list[str]:

@@ -33,13 +33,15 @@ class Wanted(Struct, frozen=True, kw_only=True):
 class CompileAhead:
     """Ask for much at once, and take each answer when it is needed; a process for each target."""
 
-    def __init__(self, settings: Settings, *, beside: bool) -> None:
+    def __init__(self, settings: Settings, *, beside: bool, timed: bool) -> None:
         """Keep how long answers may be waited for, all together.
 
         Args:
             settings: Of the run.
             beside: Leave a core to the run itself.
+            timed: The run times kernels, so that nothing may be compiled but while an answer is waited for.
         """
+        self._timed = timed
         self._left_s = settings.target_budget_s
         workers = max(settings.compile_workers - beside, 1)
         self._settings = structs.replace(settings, compile_workers=workers, visible_device="")
@@ -57,12 +59,16 @@ class CompileAhead:
         """Return what each case would meet, by id, the fixed launch first; None where the time is over before."""
         began = time.monotonic()
         queue = self._queue(wanted.target)
+        if self._timed and not self._left_s and not queue.knows(wanted):
+            return None
         queue.add([wanted])
         try:
             told = queue.reply(wanted, self._left_s)
         finally:
             self._left_s = max(self._left_s - (time.monotonic() - began), 0.0)
         if told is None:
+            if self._timed:
+                queue.stop()
             return None
         if isinstance(told, str):
             return {case: [unknown(told)] for case in wanted.configs}
@@ -74,7 +80,7 @@ class CompileAhead:
     def close(self) -> None:
         """End the processes; what they have compiled is kept for the next run."""
         for queue in self._queues.values():
-            queue.device.kill()
+            queue.stop()
 
     def _queue(self, target: str) -> "_Queue":
         if target not in self._queues:
@@ -99,10 +105,19 @@ class _Queue:
         if new:
             self._send(new)
 
+    def knows(self, wanted: Wanted) -> bool:
+        """Tell whether the answer is there."""
+        return _name(wanted) in self._replies
+
+    def stop(self) -> None:
+        """End the process, and ask nothing more of what was not answered."""
+        self.device.kill()
+        self._waiting.clear()
+
     def reply(self, wanted: Wanted, limit_s: float) -> Surveyed | str | None:
         """Return the answer or why there is none; None where it does not come within the limit."""
         ends = time.monotonic() + limit_s
-        while _name(wanted) not in self._replies:
+        while not self.knows(wanted):
             try:
                 reply = self.device.collect(max(ends - time.monotonic(), 0.0))
             except SettingsError as error:
