@@ -410,12 +410,31 @@ def test_right_profiles_and_probes_are_none() -> None:
 def test_derived_cases_follow_declared_ones_and_the_smaller_ones_of_the_interpreter() -> None:
     """A size that is a power of two and one more already derives nothing."""
     cases = [Case(rows=100, cols=1024, interpreter={"cols": 40}), Case(rows=1, cols=257)]
-    made = derived_cases(cases, {"more_rows": ("rows",), "last_tile_of_one": ("cols",), "strided": None})
+    made = derived_cases(cases, {"more_rows": ("rows",), "last_tile_of_one": ("cols",), "strided": None}, [])
     assert [(case.id, case.under_interpreter().axes) for case in made] == [
         ("rows1600-cols1024-more_rows", {"rows": 300, "cols": 40, "probe": "more_rows"}),
         ("rows16-cols257-more_rows", {"rows": 3, "cols": 257, "probe": "more_rows"}),
         ("rows100-cols1025-last_tile_of_one", {"rows": 100, "cols": 33, "probe": "last_tile_of_one"}),
     ]
+
+
+@pytest.mark.parametrize(
+    ("configs", "size"),
+    [
+        ([], 513),
+        ([Config(BLOCK=64), Config(BLOCK=256)], 513),
+        ([Config(BLOCK_M=64, BLOCK_N=1024), Config(BLOCK_M=128, BLOCK_N=256)], 1025),
+        ([Config(XBLOCK=96), Config(tile_n=2048)], 2049),
+        ([Config(VOCABULARY=4096, num_warps=8, BLOCKED=True), Config(BLOCK=1 << 30), Config(BLOCK=-1)], 513),
+    ],
+)
+def test_last_tile_of_every_candidate_holds_one_element(configs: list[Config], size: int) -> None:
+    """Tiles larger than the declared size too, where a name tells that it is of a tile."""
+    made = derived_cases([Case(n=1000, interpreter={"n": 40})], {"last_tile_of_one": ("n",)}, configs)
+    assert [case.axes["n"] for case in made] == [size]
+    tiles = [value for config in configs for value in config.values() if type(value) is int and 8 < value < size]
+    small = made[0].under_interpreter().axes["n"]
+    assert all(small % tile == 1 for tile in tiles if tile != 96)
 
 
 def test_no_committed_config_is_kept_for_a_derived_case(tmp_path: Path) -> None:
@@ -426,16 +445,16 @@ def test_no_committed_config_is_kept_for_a_derived_case(tmp_path: Path) -> None:
     spec = dedent("""
         from pytest_kernelqual import Case, Config, kernel_spec
 
-        @kernel_spec(candidates=[Config(A=1)], cases=[Case(n=40)], key=("n",), probes={"last_tile_of_one": "n"})
+        @kernel_spec(candidates=[Config(BLOCK=64)], cases=[Case(n=40)], key=("n",), probes={"last_tile_of_one": "n"})
         def probed(case, seeded):
             x = seeded.normal((case.n,), name="x")
             return lambda config: x + 1.0
     """)
     (tmp_path / "kernels" / "qual_probed.py").write_text(spec)
-    commit(tmp_path, "probed", row({"n": 40}, {"A": 1}))
+    commit(tmp_path, "probed", row({"n": 40}, {"BLOCK": 64}))
     ended = run(tmp_path, "--collect-only", "-q", "--kernelqual-device=interpreter")
     names = [line.partition("::")[2] for line in ended.text.splitlines() if line.startswith("kernels/qual_probed.py::")]
-    assert names[:2] == ["probed::test_candidates[n40]", "probed::test_candidates[n33-last_tile_of_one]"]
+    assert names[:2] == ["probed::test_candidates[n40]", "probed::test_candidates[n65-last_tile_of_one]"]
     assert len(names) == 3
     assert names[2].startswith("probed::test_committed[n40-")
 

@@ -1,10 +1,13 @@
 """Probes that a spec opts into: other memory for the same values, and cases of other sizes."""
 
-from collections.abc import Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 from pytest_kernelqual.model.case import Case
+from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.profiles import CASE_PROBES, LAYOUT_PROBES
 from pytest_kernelqual.model.values import shown
 
@@ -13,6 +16,10 @@ AXIS = "probe"
 
 _MORE = 16
 _MORE_INTERPRETED = 3
+
+_TILE = re.compile("block|tile", re.IGNORECASE)
+_LARGEST_TILE = 1 << 20
+"""Triton takes no larger one."""
 
 
 def targets(probes: Any) -> dict[str, tuple[str, ...] | None]:
@@ -57,9 +64,14 @@ def inputs_problem(probes: Mapping[str, tuple[str, ...] | None], inputs: Collect
     return None
 
 
-def derived_cases(cases: Sequence[Case], probes: Mapping[str, tuple[str, ...] | None]) -> list[Case]:
-    """Return the cases that the probes make of declared ones."""
-    derive = {"more_rows": _more_rows, "last_tile_of_one": _last_tile_of_one}
+def derived_cases(
+    cases: Sequence[Case], probes: Mapping[str, tuple[str, ...] | None], candidates: Sequence[Config]
+) -> list[Case]:
+    """Return the cases that the probes make of declared ones, large enough for the tiles of the candidates."""
+    derive: dict[str, Callable[[Case, str], Case | None]] = {
+        "more_rows": _more_rows,
+        "last_tile_of_one": partial(_last_tile_of_one, tile=_largest_tile(candidates)),
+    }
     made = [derive[name](case, axis) for name in CASE_PROBES for axis in probes.get(name) or () for case in cases]
     return list({case.id: case for case in made if case is not None}.values())
 
@@ -69,10 +81,17 @@ def _more_rows(case: Case, axis: str) -> Case:
     return _derived(case, "more_rows", axis, case.axes[axis] * _MORE, small * _MORE_INTERPRETED)
 
 
-def _last_tile_of_one(case: Case, axis: str) -> Case | None:
-    """Return the case in which every tile that is a power of two, and fits, leaves one element for the last one."""
+def _largest_tile(candidates: Sequence[Config]) -> int:
+    """Return the largest power of two among parameters that are named as tiles are; 1 where there is none."""
+    values = [value for config in candidates for name, value in config.items() if _TILE.search(name)]
+    sizes = [value for value in values if type(value) is int and 0 < value <= _LARGEST_TILE]
+    return max((size for size in sizes if size.bit_count() == 1), default=1)
+
+
+def _last_tile_of_one(case: Case, axis: str, *, tile: int) -> Case | None:
+    """Return the case in which every tile up to `tile`, or up to the axis, leaves one element for the last one."""
     small = case.interpreter.get(axis, case.axes[axis])
-    size, small = (1 + (1 << value.bit_length() - 1) for value in (case.axes[axis], small))
+    size, small = (1 + max(1 << value.bit_length() - 1, tile) for value in (case.axes[axis], small))
     return _derived(case, "last_tile_of_one", axis, size, small) if size != case.axes[axis] else None
 
 

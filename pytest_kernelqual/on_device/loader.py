@@ -5,6 +5,7 @@ import importlib
 import importlib.util
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -70,10 +71,14 @@ class Loader:
 
     def find_case(self, spec: KernelSpec, id_: str) -> Case:
         """Return the case with this id, smaller where the interpreter runs it."""
-        for case in (*spec.cases, *derived_cases(spec.cases, spec.probes)):
+        for case in self._cases(spec):
             if case.id == id_:
                 return case.under_interpreter() if self._interpreted else case
         raise DeclarationError(f"{spec.name} has no case {id_!r}; cases: {', '.join(case.id for case in spec.cases)}")
+
+    def _cases(self, spec: KernelSpec) -> Iterator[Case]:
+        yield from spec.cases
+        yield from derived_cases(spec.cases, spec.probes, self.candidates(spec))
 
     def _module(self, path: str) -> ModuleType:
         if path not in self._modules:
@@ -87,13 +92,14 @@ class Loader:
             return SpecInfo(name=spec.name, line=spec.line, problem=encodable(problem))
         try:
             checked = _Checked.of(spec)
+            derived = derived_cases(spec.cases, spec.probes, checked.candidates)
             return SpecInfo(
                 name=spec.name,
                 line=spec.line,
                 doc=encodable((spec.builder.__doc__ or "").strip()),
                 cases=[
                     *(self._describe_case(case, spec) for case in spec.cases),
-                    *(self._describe_case(case, spec, derived=True) for case in derived_cases(spec.cases, spec.probes)),
+                    *(self._describe_case(case, spec, derived=True) for case in derived),
                 ],
                 candidates=[self._describe_candidate(config, checked.info) for config in checked.candidates],
                 notes=checked.notes,
