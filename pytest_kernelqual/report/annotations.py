@@ -21,7 +21,7 @@ from pytest_kernelqual.report.entries import (
 )
 from pytest_kernelqual.report.named import Named
 from pytest_kernelqual.report.phrases import clean, counted
-from pytest_kernelqual.report.rows import row_name
+from pytest_kernelqual.report.rows import row_name, warned
 
 Level = Literal["error", "warning"]
 
@@ -29,7 +29,6 @@ _LONGEST_MESSAGE = 1000
 _LINES_OF_A_MESSAGE = 8
 _REPORT = "qualified-configurations.json"
 _NOTHING = "kernelqual: no case and no committed config"
-_UNDECIDED = ("inconclusive", "unmeasurable")
 
 
 class Annotation(NamedTuple):
@@ -107,7 +106,7 @@ def _of_rows(kernel: KernelRecord) -> Iterator[Annotation]:
     for row in kernel.committed:
         if not row.passed:
             yield _of_row("error", kernel, row)
-        elif row.verdict in _UNDECIDED or row.production == "changed":
+        elif warned(row):
             yield _of_row("warning", kernel, row)
 
 

@@ -11,7 +11,7 @@ from pytest_kernelqual.model.outcome import PASSING
 from pytest_kernelqual.model.profiles import NORMAL
 from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, Document, FixedRecord, KernelRecord, Mismatch
 from pytest_kernelqual.report.phrases import and_more, clean, counted
-from pytest_kernelqual.report.rows import row_name
+from pytest_kernelqual.report.rows import row_name, warned
 
 SESSION_NODEID = "kernelqual::session"
 """The item that fails by what is known only at the end of a run."""
@@ -108,6 +108,16 @@ def failing_rows(kernels: Iterable[KernelRecord]) -> Iterator[Entry]:
             if not row.passed:
                 why = clean("; ".join(row.reasons), LONGEST_REASON)
                 yield Entry(name, "", clean(row_name(row), LONGEST_NAME), row.verdict, why)
+
+
+def warning_rows(kernels: Iterable[KernelRecord]) -> Iterator[Entry]:
+    """Yield committed rows that do not fail, and are undecided or tell of other bytes of production."""
+    for kernel in kernels:
+        name = clean(kernel.kernel, LONGEST_NAME)
+        for row in kernel.committed:
+            if warned(row):
+                why = clean("; ".join(row.reasons), LONGEST_REASON)
+                yield Entry(name, "", clean(row_name(row), LONGEST_NAME), warned(row), why)
 
 
 def all_cases(kernels: Iterable[KernelRecord]) -> Iterator[tuple[KernelRecord, CaseRecord]]:

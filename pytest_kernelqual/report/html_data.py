@@ -19,7 +19,7 @@ from pytest_kernelqual.model.record import (
 from pytest_kernelqual.report.document import failing
 from pytest_kernelqual.report.entries import Standing, other_lines, other_reasons, standing_of
 from pytest_kernelqual.report.findings import aside
-from pytest_kernelqual.report.rows import config_name, speed_up_bounds
+from pytest_kernelqual.report.rows import config_name, speed_up_bounds, undecided, warnings_told
 
 _LARGEST_EXACT = 2**53  # whole numbers beyond lose digits in a browser
 _OUTCOME = {outcome: number for number, outcome in enumerate(OUTCOMES)}
@@ -55,6 +55,7 @@ def safe(value: Any, limit: int) -> Any:
 def report_data(name: str, document: Document, limit: int) -> dict[str, Any]:
     """Return what the page shows of one report; `limit` is the longest text."""
     environment = document.environment
+    rows = [row for kernel in document.kernels for row in kernel.committed]
     return {
         "name": visible(name, limit),
         "failing": failing(document),
@@ -64,6 +65,8 @@ def report_data(name: str, document: Document, limit: int) -> dict[str, Any]:
         "digest": visible(document.digest, limit),
         "environment": safe(msgspec.to_builtins(environment), limit) if environment is not None else None,
         "compared": document.controls.compared,
+        "good_rows": sum(row.passed and not undecided(row) for row in rows),
+        "warnings": warnings_told(rows),
         "kernels": [_kernel(kernel, limit) for kernel in document.kernels],
     }
 

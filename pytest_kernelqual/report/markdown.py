@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pytest_kernelqual.errors import DocumentError
-from pytest_kernelqual.model.record import Document
+from pytest_kernelqual.model.record import CommittedRecord, Document
 from pytest_kernelqual.report.change import Diff
 from pytest_kernelqual.report.changes_text import Line, lines_by_kind, title, toolchain, verdict
 from pytest_kernelqual.report.document import failing
@@ -24,10 +24,12 @@ from pytest_kernelqual.report.entries import (
     other_reasons,
     problems,
     session_failures,
+    warning_rows,
     words,
 )
 from pytest_kernelqual.report.named import Named
 from pytest_kernelqual.report.phrases import clean, counted
+from pytest_kernelqual.report.rows import undecided, warnings_told
 from pytest_kernelqual.report.whole import whole_text
 
 MARKER = "<!-- kernelqual: report -->"
@@ -51,21 +53,21 @@ class _Block(NamedTuple):
 
 
 def report_markdown(reports: Sequence[Named], limit: int = COMMENT_CHARACTERS) -> str:
-    """Return the verdict, then what fails, then the whole summary of each report, collapsed.
+    """Return the verdict, then what fails or warns, then the whole summary of each report, collapsed.
 
     Raises:
         DocumentError: Not even the verdicts fit into `limit` characters.
     """
     if len(reports) == 1:
         document = reports[0].document
-        return _fitted([_Block([_said(document)], [], []), *_failures(document), *_details(document)], limit)
+        return _fitted([_Block([_said(document)], [], []), *_findings(document), *_details(document)], limit)
     bad = sum(failing(report.document) for report in reports)
     blocks = [
         _Block([f"**kernelqual: {bad or 'none'} of {len(reports)} reports fail{'s' if bad == 1 else ''}**"], [], [])
     ]
     for report in reports:
         blocks.append(_Block(["", f"### {code(report.name)}", "", _said(report.document)], [], []))
-        blocks += [*_failures(report.document), *_details(report.document)]
+        blocks += [*_findings(report.document), *_details(report.document)]
     return _fitted(blocks, limit)
 
 
@@ -141,14 +143,24 @@ def _said(document: Document) -> str:
         *_part(sum(not row.passed for row in rows), len(rows), "committed config"),
     ]
     compared = f"{counted(document.controls.compared, 'candidate run')} compared"
-    held = [counted(len(cases), "case"), compared, *([counted(len(rows), "committed config")] if rows else [])]
     if failing(document):
-        told = f"**kernelqual: failing**: {', '.join(bad)}"
+        # Of how many rows they are is told already where one fails.
+        whole = any(map(undecided, rows)) and all(row.passed for row in rows)
+        told = f"**kernelqual: failing**: {', '.join([*bad, *(_passed(rows) if whole else warnings_told(rows))])}"
     else:
+        held = [counted(len(cases), "case"), compared, *_passed(rows)]
         told = f"**kernelqual: passed**: {', '.join(held)}"
     why = code(clean("; ".join(other_reasons(document)), LONGEST_REASON))
     incomplete = "" if document.complete else f"; INCOMPLETE {why}".rstrip()
     return f"{told}; {_device(document)}{incomplete}"
+
+
+def _passed(rows: Sequence[CommittedRecord]) -> list[str]:
+    """Return how many rows passed, and what warns apart from them."""
+    warnings = warnings_told(rows)
+    good = sum(row.passed and not undecided(row) for row in rows)
+    all_ = counted(len(rows), "committed config")
+    return [all_ if good == len(rows) else f"{good} of {all_} passed", *warnings] if rows else []
 
 
 def _part(bad: int, all_: int, what: str) -> list[str]:
@@ -164,7 +176,7 @@ def _device(document: Document) -> str:
     return f"on {code(clean(device.name, LONGEST_REASON))}"
 
 
-def _failures(document: Document) -> Iterator[_Block]:
+def _findings(document: Document) -> Iterator[_Block]:
     kernels = document.kernels
     for heading, entries in (
         ("what fails the session", session_failures(document)),
@@ -173,6 +185,7 @@ def _failures(document: Document) -> Iterator[_Block]:
         ("cases that fail for another reason", other_failures(kernels)),
         ("failing candidates", candidates(kernels, "failing")),
         ("committed configs that fail", failing_rows(kernels)),
+        ("warnings of committed configs", warning_rows(kernels)),
     ):
         found = list(entries)
         if found:

@@ -8,6 +8,7 @@ from pytest_kernelqual.judge.speed import Timed, movement
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.record import CommittedRecord, CommittedVerdict, GateRecord
 from pytest_kernelqual.report.change import ChangeKind
+from pytest_kernelqual.report.rows import undecided
 
 # Verdicts of which no row need be there.
 _WITHOUT_ROW: tuple[CommittedVerdict, ...] = ("missing", "bad_file", "duplicate", "orphan")
@@ -53,7 +54,7 @@ def row_changes(before: CommittedRecord, after: CommittedRecord, scope: RowScope
         yield RowChange("added_row", before.verdict, _config(after), after.verdict)
     if not scope.one_device:
         return
-    if before.passed != after.passed:
+    if before.passed != after.passed and not undecided(after):
         yield _passing(before, after)
     elif before.verdict != after.verdict:
         yield RowChange("other_verdict", before.verdict, after.verdict, _why(after))

@@ -16,6 +16,8 @@ _MOST_LINES = 100
 _QUIET = ("ok",)
 # Verdicts of which no row need be there: a config would be made up.
 _WITHOUT_ROW = ("missing", "bad_file", "duplicate", "orphan")
+_UNDECIDED = ("inconclusive", "unmeasurable", "not_timed")
+"""Verdicts that are warnings: they fail nothing, and are no pass."""
 
 
 def committed_text(record: CommittedRecord) -> str:
@@ -48,6 +50,30 @@ def rows_summary(kernels: Iterable[KernelRecord]) -> str:
     lines = [*_notable(rows)]
     more = [f"  and {len(lines) - _MOST_LINES} more, which the report tells"] if len(lines) > _MOST_LINES else []
     return "\n".join([f"committed configs: {len(rows)} rows: {told}{drifted}", *lines[:_MOST_LINES], *more])
+
+
+def undecided(row: CommittedRecord) -> bool:
+    """Tell whether a row that does not fail was not found to be good either."""
+    return row.passed and row.verdict in _UNDECIDED
+
+
+def warned(row: CommittedRecord) -> str:
+    """Return of what a row that does not fail warns, in words; empty where it warns of nothing.
+
+    Rows that are not timed, as all are where there is no device, are told together.
+    """
+    if undecided(row) and row.verdict != "not_timed":
+        return row.verdict
+    return "with other production bytes" if row.passed and row.production == "changed" else ""
+
+
+def warnings_told(rows: Iterable[CommittedRecord]) -> list[str]:
+    """Return how many rows are undecided, by verdict, and in how many production's bytes changed."""
+    rows = list(rows)
+    counts = Counter[str](row.verdict for row in rows if undecided(row))
+    changed = sum(row.production == "changed" for row in rows)
+    told = [f"{counts[verdict]} {verdict}" for verdict in _UNDECIDED if counts[verdict]]
+    return [*told, *([f"production's bytes changed in {changed}"] if changed else [])]
 
 
 def refresh_summary(reports: Iterable[UpdateReport | Refusal]) -> str:
