@@ -127,7 +127,7 @@ def test_serial_and_four_workers_tell_the_same(tmp_path: Path) -> None:
 
 def decisions(value: Any) -> Any:
     """Return a JSON value without what a measurement gave, and without the device that xdist gave a worker."""
-    measured = {"rounds", "ratio", "time_us", "processes", "speed_up", "timed_at", "visible"}
+    measured = {"rounds", "confirmations", "ratio", "time_us", "processes", "speed_up", "timed_at", "visible"}
     if isinstance(value, dict):
         return {name: decisions(item) for name, item in value.items() if name not in measured}
     return [decisions(item) for item in value] if isinstance(value, list) else value
@@ -216,6 +216,10 @@ def test_update(tmp_path: Path) -> None:
     ended = model(folder, "--kernelqual-update", "-k", "not (edited and [b)")
     assert all(one.passed for one in rows_of(ended).values())
     agree(ended)
+    gates = rows_of(ended)["fresh::test_committed[a-STUB_GPU]"].gates
+    assert [(gate.gate, len(gate.confirmations)) for gate in gates] == [
+        ("control", 0), ("challenger", 2), ("speed_up", 2),
+    ]  # fmt: skip
     store = Store(folder / "committed_configs")
     kernels = {name: store.read(name, GPU) for name in specs}
     assert [name for name, found in kernels.items() if found is None] == ["failing"]

@@ -129,6 +129,7 @@ def test_times_resources_and_verdict(tmp_path: Path, capsys: pytest.CaptureFixtu
         processes=[1.05, 1.049, 1.051],
         time_us=[10.0, 10.5],
         rounds=[[10.0, 10.5, 10.6, 10.1], [9.9, 10.4, 10.5, 10.0]],
+        confirmations=[[[10.0, 10.6, 10.7, 10.1]]],
     )
     row = CommittedRecord(
         device="nvidia_h200", key={"cols": 515}, config={"num_warps": 8}, verdict="slower_than_fixed", gates=[gate]
@@ -147,7 +148,9 @@ def test_times_resources_and_verdict(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "  tt.reduce axis 0: warps along the axis 4 -> 8\n" in told
     assert "num_warps=8: slower_than_fixed\n" in told
     assert "against fixed: slow: +5.00 % [+4.00, +6.00], margin 2 %" in told
-    assert "not_slower_than_fixed: num_warps=8: 4 samples, least 10.400, median 10.500, most 10.600 us\n" in told
+    samples = "4 samples, least 10.400, median 10.500, most 10.600 us\n"
+    assert f"not_slower_than_fixed: num_warps=8 in process 1: {samples}" in told
+    assert "not_slower_than_fixed: num_warps=8 in process 2: 2 samples, least 10.600, median" in told
     assert told.count("verdict") == told.count("cols=516") == 0
 
 

@@ -19,6 +19,7 @@ from pytest_kernelqual.errors import DeviceProcessError, KernelqualError
 from pytest_kernelqual.gating import arms as gating_arms
 from pytest_kernelqual.gating.arms import Arms, control, gate, halve
 from pytest_kernelqual.gating.row import check
+from pytest_kernelqual.judge.statistics import LAST_LOOK, estimate, log_ratio_of_round
 from pytest_kernelqual.model.clocks import Clocks
 from pytest_kernelqual.model.messages import Open, OpenTiming, Sample
 from pytest_kernelqual.model.record import CandidateRecord, CommittedRecord, CommittedVerdict, GateName, GateRecord
@@ -106,6 +107,33 @@ def test_a_confirmed_slow_down_is_told() -> None:
     assert record.verdict == "slow"
     assert record.reason.startswith(f"A=1 is slower than fixed by {(min(record.processes) - 1) * 100:.2f} %")
     assert "each of 3 processes, more than 2 %" in record.reason
+
+
+def samples_agree(record: GateRecord) -> bool:
+    """Tell whether each estimate of a record is that of the samples beside it, 16 rounds of each fresh process."""
+    assert all(len(rounds) == LAST_LOOK for rounds in record.confirmations)
+    found = [
+        math.exp(estimate([log_ratio_of_round(abba) for abba in rounds]).log_ratio)
+        for rounds in (record.rounds, *record.confirmations)
+    ]
+    return record.processes == pytest.approx(found, abs=1e-4)
+
+
+@pytest.mark.parametrize("only", [{}, {1: {"A=1": 10.05}}])
+def test_samples_of_all_processes_stay_in_the_record(only: dict[int, dict[str, float]]) -> None:
+    """Whether a suspect was confirmed or acquitted."""
+    record = decide(Machine({FIXED: 10.0, "A=1": 10.8}, only=only))[-1]
+    assert len(record.confirmations) == 2
+    assert samples_agree(record)
+
+
+def test_samples_stay_where_a_suspect_could_not_be_confirmed() -> None:
+    """Those of the process that could time it."""
+    quiet: Iterator[list[Clocks]] = iter([[]] * 3)  # the control, the first look, one fresh process
+    machine = Machine({FIXED: 10.0, "A=1": 10.8}, noise=0.0, clocks=lambda: next(quiet, [steady(), steady(1000)]))
+    record = decide(machine)[-1]
+    assert (record.verdict, len(record.rounds), len(record.confirmations)) == ("unmeasurable", 6, 1)
+    assert samples_agree(record)
 
 
 def test_an_effect_that_is_too_small_in_microseconds_fails_nothing() -> None:
@@ -417,7 +445,9 @@ def test_decay_is_confirmed_in_fresh_processes(tmp_path: Path) -> None:
     assert record.verdict == "ok"
     record = checked(tmp_path, Machine(times, only={1: {"A=1": 9.1}}), **stored_times(10.0, 8.0))
     assert (record.verdict, record.gates[-1].gate, record.gates[-1].verdict) == ("decayed", "decay", "slow")
-    assert len(record.gates[-1].processes) == 3
+    assert len(record.gates[-1].confirmations) == 2
+    assert samples_agree(record.gates[-1])
+    assert record.gates[-1].method == record.gates[-2].method != ""
     assert record.reasons == [f"speed-up 1.250 when committed, {1 / min(record.gates[-1].processes):.3f} now (-12.0 %)"]
     record = checked(tmp_path, Machine(times, only={1: {"A=1": 8.7}}), **stored_times(10.0, 8.0))
     assert (record.verdict, record.gates[-1].verdict) == ("ok", "warned")

@@ -99,6 +99,22 @@ def test_what_a_row_says(tmp_path: Path) -> None:
     assert (found.method, found.cache) == ("graph", "cold")
 
 
+def test_samples_of_a_decision_stay(tmp_path: Path) -> None:
+    """Of the challenger against the incumbent and of the speed-up, in all three processes."""
+    commit(tmp_path, "A=1")
+    found = refreshed(tmp_path, Machine({FIXED: 10.0, "A=1": 8.0, "A=2": 7.0}))
+    chosen, speed_up = found.decided
+    assert (chosen.gate, chosen.a, chosen.b, chosen.reason) == ("challenger", "A=1", "A=2", row_of(found).note)
+    assert (speed_up.gate, speed_up.a, speed_up.b) == ("speed_up", "fixed", "A=2")
+    assert [round(1 / ratio, 4) for ratio in speed_up.processes] == pytest.approx(
+        row_of(found).speed_up_samples, abs=2e-4
+    )
+    for record in found.decided:
+        assert [len(rounds) for rounds in (record.rounds, *record.confirmations)] == [16, 16, 16]
+    kept = refreshed(tmp_path / "null", Machine({FIXED: 10.0, "A=1": 9.95}))
+    assert [record.gate for record in kept.decided] == ["challenger"]
+
+
 def test_an_honest_null_says_so(tmp_path: Path) -> None:
     """Its row has neither speed-up nor output, and the best challenger's figure."""
     found = row_of(refreshed(tmp_path, Machine({FIXED: 10.0, "A=1": 9.95})))

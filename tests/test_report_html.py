@@ -16,7 +16,7 @@ import browser
 import pytest
 import report_samples
 from axe_playwright_python.base import AXE_FILE_PATH
-from html_samples import row
+from html_samples import gate, row
 from hypothesis import given
 from playwright.sync_api import Browser, expect
 from report_samples import ENVIRONMENT, candidate, case, kernel, mismatching
@@ -186,6 +186,17 @@ def test_speed_tells_intervals_and_margin(made: Made) -> None:
     dialog = opened.page.get_by_role("dialog")
     assert "-20.00 % [-22.00, -18.00]" in dialog.inner_text()
     assert dialog.locator("canvas").count() == 1
+
+
+def test_samples_of_fresh_processes_are_shown(made: Made) -> None:
+    """A plot for each process that decided."""
+    confirmed = gate(verdict="slow", confirmations=[[[10.0, 10.6, 10.7, 10.1]], [[10.0, 10.5, 10.6, 10.2]]])
+    opened = made.opened(([kernel(case(candidate()), committed=[row(gates=[confirmed])])], NVIDIA), view="speed")
+    opened.page.get_by_role("table", name="Committed configs").get_by_role("button", name="rms_norm_fwd").click()
+    dialog = opened.page.get_by_role("dialog")
+    titles = [f"Samples: not slower than fixed, process {at}" for at in (1, 2, 3)]
+    assert [title for title in dialog.locator("h3").all_inner_texts() if "Samples" in title] == titles
+    expect(dialog.locator("canvas")).to_have_count(3)
 
 
 def test_devices_stand_beside_each_other(made: Made) -> None:

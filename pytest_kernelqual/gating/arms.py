@@ -188,30 +188,60 @@ def gate(
         reason = "" if verdict == "ok" else f"undecided after {LAST_LOOK} rounds: {_interval(outcome.found)}"
         return _told(name, arms, pair, margin, outcome._replace(verdict=verdict), reason=reason)
     time_us = medians_us(outcome.rounds)[0]
-    try:
-        others = in_fresh_processes(fresh(), arms.plan.launches * time_us)
-    except UnmeasurableError as error:
-        reason = f"a suspect ({_interval(outcome.found)}) that could not be confirmed: {error}"
-        return _told(name, arms, pair, margin, outcome._replace(verdict="unmeasurable"), reason=reason)
-    estimates = [outcome.found.log_ratio, *others]
+    others = in_fresh_processes(fresh(), arms.plan.launches * time_us)
+    if others.failed:
+        reason = f"a suspect ({_interval(outcome.found)}) that could not be confirmed: {others.failed}"
+        told = _told(name, arms, pair, margin, outcome._replace(verdict="unmeasurable"), reason=reason)
+        return with_confirmations(told, others.rounds)
+    estimates = [outcome.found.log_ratio, *map(_log_ratio, others.rounds)]
     resolution_us = arms.plan.quantum_us / max(arms.plan.launches, 1)
     slow = confirmed(estimates, margin=margin, time_us=time_us, resolution_us=resolution_us)
     told = _told(name, arms, pair, margin, outcome._replace(verdict="slow" if slow else "ok"))
-    return _with_processes(told, estimates, slow=slow)
+    return _with_reason(with_confirmations(told, others.rounds), slow=slow)
 
 
-def in_fresh_processes(places: Sequence[Arms], target_us: float) -> list[float]:
-    """Return the log ratio of arm 1 to arm 0 that each process finds, all rounds taken.
+class FreshRounds(NamedTuple):
+    """All rounds of arm 0 and arm 1 that fresh processes took."""
 
-    Raises:
-        UnmeasurableError: One of them cannot time its arms.
-    """
-    found = []
-    for place in places:
-        place.open(target_us, qualify=True)
-        rounds = place.sample(0, 1, LAST_LOOK)
-        found.append(estimate([log_ratio_of_round(abba) for abba in rounds]).log_ratio)
-    return found
+    rounds: list[list[list[float]]]
+    """Of each process."""
+    failed: str = ""
+    """Why the next process could not time its arms; empty where all could."""
+
+
+def in_fresh_processes(places: Sequence[Arms], target_us: float) -> FreshRounds:
+    """Time arm 0 against arm 1 in each process, until one of them cannot."""
+    taken: list[list[list[float]]] = []
+    try:
+        for place in places:
+            place.open(target_us, qualify=True)
+            taken.append(place.sample(0, 1, LAST_LOOK))
+    except UnmeasurableError as error:
+        return FreshRounds(taken, str(error))
+    return FreshRounds(taken)
+
+
+def with_confirmations(record: GateRecord, taken: Sequence[Sequence[Sequence[float]]]) -> GateRecord:
+    """Return the record with the rounds of fresh processes, and their estimates after that of the first one."""
+    ratios = [round(math.exp(_log_ratio(rounds)), 6) for rounds in taken]
+    return structs.replace(
+        record, processes=[*record.processes, *ratios], confirmations=[_rounded(rounds) for rounds in taken]
+    )
+
+
+def comparison(
+    name: GateName,
+    arms: Arms,
+    pair: tuple[int, int],
+    *,
+    margin: float,
+    taken: Sequence[list[list[float]]],
+    reason: str,
+) -> GateRecord:
+    """Return the record of rounds that every process took, `arms` first, to choose and not to judge."""
+    own, *others = taken
+    outcome = Outcome("ok", estimate([log_ratio_of_round(abba) for abba in own]), own)
+    return with_confirmations(_told(name, arms, pair, margin, outcome, reason=reason), others)
 
 
 def screen(
@@ -265,8 +295,16 @@ def _told(
         cache=arms.plan.cache,
         ring=arms.plan.ring,
         launches=arms.plan.launches,
-        rounds=[[round(sample, 5) for sample in abba] for abba in outcome.rounds],
+        rounds=_rounded(outcome.rounds),
     )
+
+
+def _rounded(rounds: Sequence[Sequence[float]]) -> list[list[float]]:
+    return [[round(sample, 5) for sample in abba] for abba in rounds]
+
+
+def _log_ratio(rounds: Sequence[Sequence[float]]) -> float:
+    return estimate([log_ratio_of_round(abba) for abba in rounds]).log_ratio
 
 
 def unmeasurable(name: GateName, arms: Arms, pair: tuple[int, int], margin: float, reason: str) -> GateRecord:
@@ -281,8 +319,8 @@ def unmeasurable(name: GateName, arms: Arms, pair: tuple[int, int], margin: floa
     )
 
 
-def _with_processes(record: GateRecord, estimates: Sequence[float], *, slow: bool) -> GateRecord:
-    ratios = [round(math.exp(value), 6) for value in estimates]
+def _with_reason(record: GateRecord, *, slow: bool) -> GateRecord:
+    ratios = record.processes
     smallest = (min(ratios) - 1) * 100
     if slow:
         reason = (
@@ -293,7 +331,7 @@ def _with_processes(record: GateRecord, estimates: Sequence[float], *, slow: boo
         reason = f"{smallest:.2f} % of {record.time_us[0]:.3g} us is too little to be sure of"
     else:
         reason = f"a suspect that is not confirmed: one process saw {smallest:+.2f} %"
-    return structs.replace(record, processes=ratios, reason=reason)
+    return structs.replace(record, reason=reason)
 
 
 def medians_us(rounds: Sequence[Sequence[float]]) -> tuple[float, float]:

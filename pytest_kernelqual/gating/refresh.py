@@ -8,7 +8,7 @@ from typing import NamedTuple
 from pytest_kernelqual.committed.refusal import Refusal
 from pytest_kernelqual.committed.schema import CommittedFile, Row, Times
 from pytest_kernelqual.errors import UnmeasurableError
-from pytest_kernelqual.gating.arms import Arms, control, halve, medians_us
+from pytest_kernelqual.gating.arms import Arms, comparison, control, halve, medians_us
 from pytest_kernelqual.gating.row import Bench, drift
 from pytest_kernelqual.judge.statistics import LAST_LOOK, estimate, log_ratio_of_round
 from pytest_kernelqual.model.config import Config
@@ -24,6 +24,8 @@ class Refreshed(NamedTuple):
     row: Row | None
     reason: str
     control: GateRecord | None = None
+    decided: Sequence[GateRecord] = ()
+    """The comparisons that chose the config and measured its speed-up, in three processes each."""
     production: ProductionBytes = "unknown"
     """The fixed launch's bytes against those of the row that is replaced."""
     drift: str = ""
@@ -74,14 +76,16 @@ def _refreshed(
             return Refreshed(None, f"not written: {armed.reason}", armed)
         # As it would be every time; without a row the key would be missing for good.
         return Refreshed(_unmeasured(bench, production, armed.reason), armed.reason, armed)
+    decided: list[GateRecord] = []
     try:
         old = configs.index(incumbent) if incumbent is not None else 0
         # Arm 1 stands for the fixed launch where that is a challenger.
         order = halve(arms, 0, list(range(2 if old == 0 else 1, len(configs))))
         rivals = [arm for arm in order if arm != old]
-        return Refreshed(*_decided(bench, arms, configs, old, rivals[:1], production), armed)
+        row, note = _decided(bench, arms, configs, old, rivals[:1], production, decided)
+        return Refreshed(row, note, armed, decided=decided)
     except UnmeasurableError as error:
-        return Refreshed(None, f"not written: {error}", armed)
+        return Refreshed(None, f"not written: {error}", armed, decided=decided)
 
 
 def _unmeasured(bench: Bench, fixed: FixedRecord, reason: str) -> Row:
@@ -105,9 +109,18 @@ def _incumbent(bench: Bench) -> Config | None:
 
 
 def _decided(
-    bench: Bench, arms: Arms, configs: Sequence[Config | None], old: int, rivals: Sequence[int], fixed: FixedRecord
+    bench: Bench,
+    arms: Arms,
+    configs: Sequence[Config | None],
+    old: int,
+    rivals: Sequence[int],
+    fixed: FixedRecord,
+    decided: list[GateRecord],
 ) -> tuple[Row, str]:
-    """Confirm the best challenger against the incumbent in three processes, and measure the winner's speed-up."""
+    """Confirm the best challenger against the incumbent in three processes, and measure the winner's speed-up.
+
+    Both comparisons are added to `decided`, the first one also where the second cannot be made.
+    """
     wanted = [0, 0, old, *rivals]
     places = [arms, *bench.fresh([configs[arm] for arm in wanted])]
     target_us = arms.plan.launches * min(medians_us(arms.sample(0, 1, 1)))
@@ -117,10 +130,15 @@ def _decided(
         dict(zip(wanted, wanted, strict=True)),
         *({arm: at for at, arm in enumerate(wanted)} for _ in places[1:]),
     ]
-    gains = [
-        max(_log_ratio(place, index[old], index[rival]) for place, index in zip(places, indices, strict=True))
-        for rival in rivals
-    ]
+
+    def rounds(first: int, second: int) -> list[list[list[float]]]:
+        """Return the rounds of two arms that each process takes."""
+        return [
+            place.sample(index[first], index[second], LAST_LOOK) for place, index in zip(places, indices, strict=True)
+        ]
+
+    against_old = [rounds(old, rival) for rival in rivals]
+    gains = [max(map(_log_ratio, taken)) for taken in against_old]
     replaced = bool(gains) and gains[0] < math.log1p(-REPLACE_MARGIN)
     chosen = rivals[0] if replaced else old
     best = (
@@ -130,11 +148,15 @@ def _decided(
     )
     what = f"replaces {_name(configs[old])}" if replaced else "kept"
     note = f"{what}, {best}" if configs[chosen] is not None else f"fixed launch {what}, {best}"
+    decided += [
+        comparison("challenger", arms, (old, rival), margin=REPLACE_MARGIN, taken=taken, reason=note)
+        for rival, taken in zip(rivals, against_old, strict=True)
+    ]
     ratios = []
     if configs[chosen] is not None:
-        ratios = [
-            math.exp(-_log_ratio(place, index[0], index[chosen])) for place, index in zip(places, indices, strict=True)
-        ]
+        taken = rounds(0, chosen)
+        ratios = [math.exp(-_log_ratio(of_process)) for of_process in taken]
+        decided.append(comparison("speed_up", arms, (0, chosen), margin=0.0, taken=taken, reason=""))
     fixed_us, chosen_us = medians_us(arms.sample(0, chosen or 1, 2))
     config = configs[chosen]
     info = bench.candidate(config) if config is not None else None
@@ -157,10 +179,7 @@ def _decided(
     ), note
 
 
-def _log_ratio(arms: Arms, first: int, second: int) -> float:
-    if first == second:
-        return 0.0
-    rounds = arms.sample(first, second, LAST_LOOK)
+def _log_ratio(rounds: Sequence[Sequence[float]]) -> float:
     return estimate([log_ratio_of_round(abba) for abba in rounds]).log_ratio
 
 

@@ -10,7 +10,15 @@ from pytest_kernelqual.committed.refusal import Refusal
 from pytest_kernelqual.committed.schema import CommittedDevice, CommittedFile, Row, Toolchain
 from pytest_kernelqual.committed.store import Store
 from pytest_kernelqual.errors import UnmeasurableError
-from pytest_kernelqual.gating.arms import Arms, control, gate, in_fresh_processes, screen, unmeasurable
+from pytest_kernelqual.gating.arms import (
+    Arms,
+    control,
+    gate,
+    in_fresh_processes,
+    screen,
+    unmeasurable,
+    with_confirmations,
+)
 from pytest_kernelqual.judge.drift import judge_production
 from pytest_kernelqual.judge.evidence import falls_short, strength, weakest
 from pytest_kernelqual.judge.gate import kept_speed_up
@@ -228,16 +236,20 @@ def _decay(bench: Bench, arms: Arms, judged: GateRecord, row: Row) -> Iterator[G
     if row.speed_up is None or not judged.ratio or judged.verdict in ("slow", "unmeasurable"):
         return
     margins = bench.margins
-    ratios = judged.processes
+    # The same samples are judged by another question.
+    measured = structs.replace(
+        judged, gate="decay", margin_pct=round(margins.decay_fail * 100, 3), verdict="ok", reason="", ratio=[]
+    )
     expected = _expected_speed_up(row, row.speed_up, judged.time_us[0])
-    if _lost(ratios, expected) > margins.decay_fail and len(ratios) == 1:
+    if _lost(measured.processes, expected) > margins.decay_fail and len(measured.processes) == 1:
         committed = Config(row.config) if row.config is not None else None
-        try:
-            others = in_fresh_processes(bench.fresh([None, committed]), arms.plan.launches * judged.time_us[0])
-        except UnmeasurableError as error:
-            yield unmeasurable("decay", arms, (0, 2), margins.decay_fail, f"a lower speed-up, not confirmed: {error}")
+        others = in_fresh_processes(bench.fresh([None, committed]), arms.plan.launches * judged.time_us[0])
+        measured = with_confirmations(measured, others.rounds)
+        if others.failed:
+            told = f"a lower speed-up, not confirmed: {others.failed}"
+            yield structs.replace(measured, verdict="unmeasurable", reason=told)
             return
-        ratios = [*ratios, *(round(math.exp(value), 6) for value in others)]
+    ratios = measured.processes
     lost = _lost(ratios, expected)
     if lost <= margins.decay_warn:
         return
@@ -248,16 +260,7 @@ def _decay(bench: Bench, arms: Arms, judged: GateRecord, row: Row) -> Iterator[G
         found = "ok", f"baseline moved: the fixed launch became faster: {told}"
     elif lost > margins.decay_fail:
         found = "slow", told
-    yield GateRecord(
-        gate="decay",
-        a=judged.a,
-        b=judged.b,
-        margin_pct=round(margins.decay_fail * 100, 3),
-        verdict=found[0],
-        reason=found[1],
-        processes=ratios,
-        time_us=judged.time_us,
-    )
+    yield structs.replace(measured, verdict=found[0], reason=found[1])
 
 
 def _expected_speed_up(row: Row, stored: float, fixed_us: float) -> float:

@@ -152,7 +152,7 @@ class RowSession:
 
     def _refreshed(self, bench: Bench) -> CommittedRecord:
         found = refresh(bench, fixed=lambda: self._qualified_fixed(bench))
-        record = structs.replace(self._record, gates=[found.control] if found.control else [])
+        record = structs.replace(self._record, gates=[*([found.control] if found.control else []), *found.decided])
         record = structs.replace(record, production=found.production, reasons=[found.drift] if found.drift else [])
         if found.row is None:
             return verdict(record, "not_timed", found.reason)

@@ -109,7 +109,8 @@ class CandidateRecord(Struct, frozen=True, kw_only=True):
     """The config is the fixed launch's own, so that its equality proves nothing."""
 
 
-GateName = Literal["control", "not_slower_than_fixed", "near_best", "decay"]
+GateName = Literal["control", "not_slower_than_fixed", "near_best", "decay", "challenger", "speed_up"]
+"""The last two are of a refresh: the best challenger against the incumbent, and what is committed against fixed."""
 GateVerdict = Literal["ok", "slow", "warned", "inconclusive", "unmeasurable"]
 
 
@@ -134,7 +135,9 @@ class GateRecord(Struct, frozen=True, kw_only=True):
     ring: int = 0
     launches: int = 0
     rounds: list[list[float]] = field(default_factory=list)
-    """Raw samples in microseconds per launch, four a round in the order A, B, B, A."""
+    """Raw samples in microseconds per launch, four a round in the order A, B, B, A; of the first process."""
+    confirmations: list[list[list[float]]] = field(default_factory=list)
+    """The rounds of each fresh process that measured the same."""
 
 
 CommittedVerdict = Literal[

@@ -163,13 +163,15 @@ def _times(row: CommittedRecord) -> Iterator[str]:
         if gate.processes:
             estimates = ", ".join(f"{(one - 1) * 100:+.2f} %" for one in gate.processes)
             yield f"  {gate.gate}: by process: {estimates}"
-        for arm, places in ((gate.a, (0, 3)), (gate.b, (1, 2))):
-            samples = [one[place] for one in gate.rounds for place in places if place < len(one)]
-            if samples:
-                yield (
-                    f"  {gate.gate}: {arm}: {len(samples)} samples, least {min(samples):.3f}, "
-                    f"median {median(samples):.3f}, most {max(samples):.3f} us"
-                )
+        for process, rounds in enumerate([gate.rounds, *gate.confirmations], 1):
+            where = f" in process {process}" if gate.confirmations else ""
+            for arm, places in ((gate.a, (0, 3)), (gate.b, (1, 2))):
+                samples = [one[place] for one in rounds for place in places if place < len(one)]
+                if samples:
+                    yield (
+                        f"  {gate.gate}: {arm}{where}: {len(samples)} samples, least {min(samples):.3f}, "
+                        f"median {median(samples):.3f}, most {max(samples):.3f} us"
+                    )
 
 
 def _elsewhere(told: Explanation) -> Iterator[str]:

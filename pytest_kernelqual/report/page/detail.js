@@ -109,7 +109,10 @@ function rowDetail(row) {
       `${gate.margin_pct} %`, gate.time_us.map((time) => time.toFixed(2)).join(" and ") || "–",
       [gate.method, gate.cache, gate.launches && `${gate.rounds.length} rounds of ${gate.launches} launches`].filter(Boolean).join(", "), gate.reason];
   });
-  const plots = [...row.gates].sort((a, b) => (a.gate === "control") - (b.gate === "control")).filter((gate) => gate.rounds.length).map((gate) => ({ gate, place: make("div", { class: "plot" }) }));
+  const ordered = [...row.gates].sort((a, b) => (a.gate === "control") - (b.gate === "control"));
+  const plots = ordered.flatMap((gate) => [gate.rounds, ...gate.confirmations].map((rounds, at) => (
+    { gate, rounds, title: `Samples: ${words(gate.gate)}${gate.confirmations.length ? `, process ${at + 1}` : ""}`, place: make("div", { class: "plot" }) }
+  ))).filter(({ rounds }) => rounds.length);
   showDetail(`${row.kernel} ${row.key} on ${row.device}`,
     make("p", {}, verdictBadge(row), " ", row.evidence ? words(row.evidence) : ""),
     make("p", {}, "Config: ", make("code", {}, row.config)),
@@ -117,7 +120,7 @@ function rowDetail(row) {
     row.speed_up !== null ? make("p", {}, `Speed-up over the fixed launch: ${speedText(row)} ${rangeText(row)}`) : null,
     make("p", { class: "muted" }, `Bytes of the fixed launch against those stored: ${words(row.production)}.`, row.timed_at ? ` Timed in the run of ${row.timed_at}.` : ""),
     gates.length ? plainTable("Gates", ["Gate", "Verdict", "Arms", "Slower by [bounds]", "Margin", "Median µs", "How", "Why"], gates) : null,
-    plots.map(({ gate, place }) => [make("h3", {}, `Samples: ${words(gate.gate)}`), place]).flat(),
+    plots.map(({ title, place }) => [make("h3", {}, title), place]).flat(),
     make("p", { class: "muted small" }, make("code", {}, row.nodeid)));
-  for (const { gate, place } of plots) samplePlot(place, gate);
+  for (const { gate, rounds, place } of plots) samplePlot(place, gate, rounds);
 }

@@ -42,13 +42,13 @@ function speedPlot(place, rows) {
   place.setAttribute("aria-label", `Speed-ups of ${rows.length} committed configs from ${speedText(rows[0])} to ${speedText(rows.at(-1))}`);
 }
 
-function samplePlot(place, gate) {
-  const [a, b] = [gate.rounds.map((round) => (round[0] + round[3]) / 2), gate.rounds.map((round) => (round[1] + round[2]) / 2)];
+function samplePlot(place, gate, rounds) {
+  const [a, b] = [rounds.map((round) => (round[0] + round[3]) / 2), rounds.map((round) => (round[1] + round[2]) / 2)];
   const points = (name, label) => ({ label, stroke: colour(name), width: 1.5, points: { show: true, size: 6, fill: colour(name) }, value: (_, value) => (value === null ? "–" : `${value.toFixed(2)} µs`) });
   drawn(place, () => ({
-    scales: { x: { time: false, range: [0, gate.rounds.length + 1] } },
+    scales: { x: { time: false, range: [0, rounds.length + 1] } },
     axes: [axis({ label: "round", labelFont: FONT, size: 30, labelSize: 18 }), axis({ values: (_, marks) => marks.map((mark) => `${+mark.toPrecision(5)} µs`), size: 80 })],
     series: [{ label: "Round" }, points("muted", `A: ${gate.a}`), points("accent", `B: ${gate.b}`)],
     cursor: { y: false, drag: { x: false, y: false } },
-  }), [gate.rounds.map((_, at) => at + 1), a, b]);
+  }), [rounds.map((_, at) => at + 1), a, b]);
 }
