@@ -270,3 +270,21 @@ def halves(x, y, i, n, BLOCK: tl.constexpr):
     first, second = tl.load(x + row + p, mask=p < n // 2), tl.load(x + row + n // 2 + p, mask=p < n // 2)
     tl.store(y + row + p, first * 2.0 - second, mask=p < n // 2)
     tl.store(y + row + n // 2 + p, second * 2.0 + first, mask=p < n // 2)
+
+
+@triton.jit
+def largest_of_columns(x, y, i, n, BLOCK: tl.constexpr):
+    largest = float("-inf")
+    for start in range(0, n, BLOCK):
+        p = start + tl.arange(0, BLOCK)
+        largest = tl.maximum(largest, tl.max(tl.where(p < n // 2, tl.load(x + p), 0.0), 0))
+    tl.store(y, largest)
+
+
+@triton.jit
+def two_passes(x, y, i, n, BLOCK: tl.constexpr, SWAPPED: tl.constexpr):
+    p = tl.arange(0, BLOCK)
+    for row in range(n):
+        tl.store(y + row * BLOCK + p, tl.load(x + row * BLOCK + p) * (3.0 if SWAPPED else 2.0))
+    for row in range(n):
+        tl.store(y + row * BLOCK + p, tl.load(x + row * BLOCK + p) * (2.0 if SWAPPED else 3.0))

@@ -147,6 +147,11 @@ class TestTargets:
             same = {"REVERSED": (True, True), "FAR": (far, far)}
             assert between(kernels.taps, target, BLOCK=(128, 1024), num_warps=(4, 8), **same) == []
 
+    def test_counter_of_a_loop_and_place_in_its_tile_are_one_index(self, kernels: ModuleType, target: str) -> None:
+        """A maximum, which any order gives, over tiles of any size."""
+        assert between(kernels.largest_of_columns, "cuda:90", BLOCK=(128, 512), num_warps=(4, 8)) == []
+        assert bool(between(kernels.largest_of_columns, target, BLOCK=(128, 512))) is target.startswith("hip")
+
     @pytest.mark.parametrize("name", ["chosen_by_place", "chosen_by_program"])
     def test_places_that_choose_the_arithmetic_count(self, kernels: ModuleType, name: str, target: str) -> None:
         """A program's number means other elements where its tile has another size, an index does not."""
@@ -160,6 +165,7 @@ class TestTargets:
         assert between(kernels.stored_twice, target, SWAPPED=(False, True))
         assert between(kernels.stored_twice, target, SWAPPED=(False, False), BLOCK=(128, 512)) == []
         assert between(kernels.halves, target, BLOCK=(128, 512), num_warps=(4, 8)) == []
+        assert between(kernels.two_passes, target, SWAPPED=(False, True))
 
     def test_sum_through_memory_counts(self, kernels: ModuleType, target: str) -> None:
         """A loop that loads what it stored."""

@@ -1,13 +1,13 @@
 """Places in words that do not depend on tile sizes: addresses, masks and conditions made of positions alone.
 
 A place is a polynomial in program numbers, places in a tile and integer arguments. A program's number times the size
-of its tile and the place in that tile are one index, so that tiles of another size read the same.
+of its tile and the place in that tile are one index, and so are the counter of a loop that goes on by the size of a
+tile and the place in it, so that tiles of another size read the same.
 """
 
 from collections.abc import Iterator, Mapping
 
-from pytest_kernelqual.judge.order_ir import Operation, UnreadableError, Value, shape
-from pytest_kernelqual.judge.order_loops import loop_depth
+from pytest_kernelqual.judge.order_ir import Function, Operation, UnreadableError, Value, shape
 from pytest_kernelqual.judge.order_memory import enclosing
 from pytest_kernelqual.judge.order_ops import MOVES, REDUCTIONS, operand_axes
 
@@ -25,13 +25,17 @@ _SAME = frozenset({"arith.extsi", "arith.extui", "arith.index_cast", "arith.inde
 class Places:
     """Tell the places of one function."""
 
-    def __init__(self, arguments: list[Value]) -> None:
-        """Know the arguments by their numbers."""
-        self._numbers = {argument: number for number, argument in enumerate(arguments)}
+    def __init__(self, function: Function) -> None:
+        """Know arguments and loops by their numbers."""
+        self._numbers = {argument: number for number, argument in enumerate(function.arguments)}
+        loops = (operation for operation in function.walk() if operation.name == "scf.for")
+        self._loops = {loop: number for number, loop in enumerate(loops)}
         self._known: dict[tuple[Value, tuple[tuple[int, str], ...]], Polynomial] = {}
         self._recurring: set[Value] = set()
         self._ranges: dict[str, int] = {}
         self._programs: set[str] = set()
+        self._counters: dict[str, tuple[int, str]] = {}
+        """Of loops that go on by a fixed step: that, and the bounds."""
         self.grid_axes: set[int] = set()
         """Along them something depends on the number of programs."""
         self.tiles: set[str] = set()
@@ -135,37 +139,48 @@ class Places:
             raise UnreadableError("an address that enters a block of unstructured control flow")
         if value.index:
             return {(self._carried(loop, value.index - 1, axes),): 1}
-        bounds = "; ".join(self._text(self._indexed(self.polynomial(bound, {}))) for bound in loop.operands[:3])
-        return {(f"iteration of loop {loop_depth(loop)} ({bounds})",): 1}
+        bounds = self._bounds(loop)
+        name = f"counter of loop {self._loops[loop]} ({bounds})"
+        step = self.polynomial(loop.operands[2], {})
+        if set(step) == {_ONE}:
+            self._counters[name] = step[_ONE], bounds.rpartition(";")[0]
+        return {(name,): 1}
+
+    def _bounds(self, loop: Operation) -> str:
+        return "; ".join(self._text(self._indexed(self.polynomial(bound, {}))) for bound in loop.operands[:3])
 
     def _carried(self, loop: Operation, number: int, axes: Axes) -> str:
         """Return what a loop carries on, by where it starts and how it moves."""
         inside = loop.regions[0][0].arguments[1 + number]
         if inside in self._recurring:
-            return f"the one before in loop {loop_depth(loop)}"
+            return f"the one before in loop {self._loops[loop]}"
         self._recurring.add(inside)
         known, self._known = self._known, {}  # what is read meanwhile holds "the one before"
         try:
             ends = (loop.operands[3 + number], loop.regions[0][0].operations[-1].operands[number])
             start, step = (self._text(self._indexed(self.polynomial(end, axes))) for end in ends)
-            bounds = "; ".join(self._text(self._indexed(self.polynomial(bound, {}))) for bound in loop.operands[:3])
+            bounds = self._bounds(loop)
         finally:
             self._known = known
             self._recurring.discard(inside)
-        return f"carried by loop {loop_depth(loop)} ({bounds}) from ({start}) by ({step})"
+        return f"carried by loop {self._loops[loop]} ({bounds}) from ({start}) by ({step})"
 
     def _indexed(self, place: Polynomial) -> Polynomial:
-        """Join each program's number with the place in its tile."""
-        joined = dict(place)
+        """Join each program's number, and each loop's counter, with the place in its tile."""
+        joined = place
         for program in sorted(self._programs):
-            of_program = _cofactor(joined, program)
-            for name, size in self._ranges.items():
-                of_place = _cofactor(joined, name)
-                if of_program and of_program == _product(of_place, {_ONE: size}):
-                    joined = {term: count for term, count in joined.items() if program not in term and name not in term}
-                    axis = name.split(" of ")[0].removeprefix("place on ")
-                    joined = dict(_sum(joined, _product(of_place, {(f"index by {program} on {axis}",): 1})))
+            for tile, size in self._ranges.items():
+                found = _joined(joined, program, tile, size, f"index by {program} on {_axis(tile)}")
+                if found is not None:
+                    joined = found
                     self.indices.add(f"{program} by {size}")
+                    break
+        for counter, (step, bounds) in self._counters.items():
+            for tile, size in self._ranges.items():
+                name = f"index by {counter.partition(' (')[0]} ({bounds}) on {_axis(tile)}"
+                found = _joined(joined, counter, tile, 1, name) if step == size else None
+                if found is not None:
+                    joined = found
                     break
         return joined
 
@@ -189,6 +204,19 @@ def conditions(operation: Operation) -> Iterator[tuple[Value, bool]]:
         if outer.name == "scf.if":
             yield outer.operands[0], any(inside.block is block for block in outer.regions[0])
         inside = outer
+
+
+def _joined(place: Polynomial, one: str, tile: str, times: int, name: str) -> Polynomial | None:
+    """Return a place in which `one`, counted so many times, and the place in a tile are an index; None where not."""
+    of_one, of_tile = _cofactor(place, one), _cofactor(place, tile)
+    if not of_one or of_one != _product(of_tile, {_ONE: times}):
+        return None
+    rest = {term: count for term, count in place.items() if one not in term and tile not in term}
+    return _sum(rest, _product(of_tile, {(name,): 1}))
+
+
+def _axis(tile: str) -> str:
+    return tile.split(" of ", maxsplit=1)[0].removeprefix("place on ")
 
 
 def _axes(value: Value) -> Axes:

@@ -67,7 +67,7 @@ class Slices:
         self._memos: list[dict[tuple[Value, Scope], Node]] = [{}]
         self._apart: dict[Operation, str] = {}
         self._loads: dict[bytes, dict[Operation, None]] = {}
-        self.places = Places(function.arguments)
+        self.places = Places(function)
         self.loops = Loops(self)
         operations = list(function.walk())
         self.positions = Positions(operations)
