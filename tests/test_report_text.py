@@ -76,6 +76,16 @@ def test_summary_tells_the_interpreter_and_a_missing_device() -> None:
     assert "device: none answered; nothing ran\n" in summary(build([], None, []))
 
 
+def test_summary_wraps_its_header() -> None:
+    """Nothing of it is lost in a narrow terminal."""
+    names = ["cancelling", "mixed", "exponents", "constant", "equal_rows", "ties", "denormals", "boundaries", "one_hot"]
+    text = summary(build([], replace(ENVIRONMENT, profiles=names), []), width=80)
+    assert (
+        "profiles: one more input set each of cancelling, mixed, exponents, constant,\n"
+        "    equal_rows, ties, denormals, boundaries, one_hot\n" in text
+    )
+
+
 def test_summary_puts_what_stops_judging_first() -> None:
     """A broken file and a fixed launch that is no reference come before any candidate."""
     traceback = "kernels/qual_b.py cannot be imported\nTraceback ...\n  File ...\nImportError: no module named x\n"

@@ -99,16 +99,17 @@ def _header(document: Document, width: int) -> str:
     controls = document.controls
     reasons = other_reasons(document)
     compared = counted(controls.compared, "candidate run")
-    lines = [
+    told = [
         *_environment(document.environment),
         f"compared: {compared} of {counted(controls.pairs, 'kernel and config pair')}",
         *_evidence(document),
         "report: complete" if document.complete else "report: INCOMPLETE",
-        *(f"  {clean(reason, width - 2)}" for reason in reasons[:_GROUPS_OF_A_KERNEL]),
     ]
+    # Wrapped, not cut: the end of a line may be what matters, such as what the interpreter cannot show.
+    lines = [part for line in told for part in wrap(clean(line, LONGEST_REASON), width, subsequent_indent="    ")]
+    lines += [f"  {clean(reason, width - 2)}" for reason in reasons[:_GROUPS_OF_A_KERNEL]]
     if len(reasons) > _GROUPS_OF_A_KERNEL:
         lines.append(f"  and {counted(len(reasons) - _GROUPS_OF_A_KERNEL, 'more reason')}")
-    lines = [line if line.startswith("  ") else clean(line, width) for line in lines]
     # Never cut: it is what two machines compare.
     return "\n".join([*lines, f"digest: {clean(document.digest, LONGEST_REASON)}"])
 
