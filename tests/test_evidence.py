@@ -120,6 +120,8 @@ def test_what_was_not_run_says_so(ran: Ran) -> None:
     same, other, twin = (of_stages[f"num_warps={warps},num_stages={n}"] for warps, n in ((4, 1), (8, 1), (8, 2)))
     assert (same["launches"], same["seeds"], same["resources"]["registers"]) == (0, 2, 32)
     assert same["reason"] == "not run: it is the program of the fixed launch"
+    (fixed,) = (kernel["cases"][0]["fixed"] for kernel in ran.report["kernels"] if kernel["kernel"] == "stages")
+    assert fixed["resources"] == same["resources"]
     assert (other["launches"], twin["launches"], other["reason"], twin["reason"]) == (4, 0, "", "")
 
 
