@@ -22,7 +22,7 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
         help="tell what changed from one report to another, and whether it got worse",
         **described(
             "Tell what changed from BASE to HEAD: newly qualified, disqualified, out of resources, slower, faster, "
-            "re-tuned, evidence lost or gained, rows, kernels and cases dropped or added. "
+            "re-tuned, evidence lost or gained, gates weakened, rows, kernels and cases dropped or added. "
             "Speed is judged by the ratio of committed to fixed time of each run, never by times of two runs.",
             [
                 "kernelqual diff main.json qualified-configurations.json",

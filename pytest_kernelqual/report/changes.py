@@ -18,6 +18,7 @@ from pytest_kernelqual.model.record import (
 )
 from pytest_kernelqual.report.change import KINDS, WORSE, Change, ChangeKind, Diff
 from pytest_kernelqual.report.entries import SESSION_NODEID, explanation
+from pytest_kernelqual.report.gate_changes import passes_by_screen, requirement_change, screen_change, tolerance_change
 from pytest_kernelqual.report.named import Named
 from pytest_kernelqual.report.pairing import (
     environment_changes,
@@ -38,6 +39,7 @@ MARGIN = 0.05
 """By how much the ratio of committed to fixed time must move: as where the decay gate begins to warn."""
 
 _FIXED = "fixed launch"
+_PASSES_BY = ("newly_qualified", "within_tolerance", "weakened_gate")
 # What hides from a run whether something is still declared.
 _HIDING = frozenset({"paths", "ignore"})
 _GRAVITY = {kind: number for number, kind in enumerate(KINDS)}
@@ -191,6 +193,8 @@ def _kernel(before: KernelRecord | None, after: KernelRecord | None, scope: _Sco
             return
         if before.problem:
             yield at.change("repaired_kernel")
+        elif (screen := screen_change(before, after)) is not None:
+            yield at.change(screen.kind, "", *screen[1:])
         yield from _cases(before, after, scope)
         yield from _rows(before, after, scope)
 
@@ -233,7 +237,7 @@ def _cases(before: KernelRecord, after: KernelRecord, scope: _Scope) -> Iterator
     for name, case in b.items():
         at = _At(after, name)
         if name in a:
-            yield from _case(at, a[name], case, scope)
+            yield from _case(at, a[name], case, scope, screened=passes_by_screen(before, after, case))
         elif case.passed:
             yield at.change("added_case", why=counted(len(case.candidates), "candidate"))
         else:
@@ -251,7 +255,7 @@ def _failure(case: CaseRecord) -> str:
     return f"{told} (and {more} more)" if more > 0 else told
 
 
-def _case(at: _At, before: CaseRecord, after: CaseRecord, scope: _Scope) -> Iterator[Change]:
+def _case(at: _At, before: CaseRecord, after: CaseRecord, scope: _Scope, *, screened: bool) -> Iterator[Change]:
     yield from (at.change(*found) for found in target_changes(before.targets, after.targets))
     if not scope.one_device:
         yield from _declared(at, keyed(before.candidates, id_of_record), keyed(after.candidates, id_of_record))
@@ -260,7 +264,8 @@ def _case(at: _At, before: CaseRecord, after: CaseRecord, scope: _Scope) -> Iter
     yield from found
     if before.passed and not after.passed and not any(change.kind in WORSE for change in found):
         yield at.change("failing_case", why=_failure(after))
-    if after.passed and not before.passed and not any(change.kind == "newly_qualified" for change in found):
+    # Where less is asked, that is told, and nothing became better.
+    if after.passed and not before.passed and not screened and not any(change.kind in _PASSES_BY for change in found):
         yield at.change("passing_case", why=_failure(before))
 
 
@@ -308,6 +313,8 @@ def _candidates(at: _At, before: CaseRecord, after: CaseRecord) -> Iterator[Chan
         elif one.evidence != two.evidence:
             kind = "gained_evidence" if strength(two.evidence) > strength(one.evidence) else "lost_evidence"
             yield at.change(kind, name, one.evidence or "none", two.evidence or "none", "; ".join(two.fragile[:1]))
+        if (required := requirement_change(one, two)) is not None:
+            yield at.change(required.kind, name, *required[1:])
         if one.batch_invariant is not two.batch_invariant:
             yield from _invariance(at, name, one, two)
     yield from _declared(at, a, b)
@@ -316,7 +323,7 @@ def _candidates(at: _At, before: CaseRecord, after: CaseRecord) -> Iterator[Chan
 def _candidate_kind(before: CandidateRecord, after: CandidateRecord) -> ChangeKind:
     if before.outcome in PASSING and after.outcome in PASSING:
         return "lost_evidence" if after.outcome == "within_tolerance" else "gained_evidence"
-    return _outcome_kind(before.outcome, after.outcome)
+    return tolerance_change(before, after) or _outcome_kind(before.outcome, after.outcome)
 
 
 def _declared(at: _At, before: Mapping[str, CandidateRecord], after: Mapping[str, CandidateRecord]) -> Iterator[Change]:

@@ -10,7 +10,7 @@ from pytest_kernelqual.report.phrases import and_more, clean, counted
 
 _LINES_OF_A_SECTION = 40
 _SAID = {"production_bytes": "with other production bytes", "retuned": "re-tuned", "fixed_launch": "other fixed launch"}
-_NOUNS = ("kernel", "case", "row", "candidate", "outcome", "verdict", "launch", "session")
+_NOUNS = ("kernel", "case", "row", "candidate", "outcome", "verdict", "launch", "session", "gate")
 
 
 class Line(NamedTuple):

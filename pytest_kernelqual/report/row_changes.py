@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from math import isfinite
 from typing import NamedTuple
 
+from pytest_kernelqual.judge.evidence import strength
 from pytest_kernelqual.judge.speed import Timed, movement
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.record import CommittedRecord, CommittedVerdict, GateRecord
 from pytest_kernelqual.report.change import ChangeKind
+from pytest_kernelqual.report.gate_changes import margin_changes
 from pytest_kernelqual.report.rows import undecided
 
 # Verdicts of which no row need be there.
@@ -54,10 +56,16 @@ def row_changes(before: CommittedRecord, after: CommittedRecord, scope: RowScope
         yield RowChange("added_row", before.verdict, _config(after), after.verdict)
     if not scope.one_device:
         return
-    if before.passed != after.passed and not undecided(after):
+    gates = [*margin_changes(before, after)]
+    yield from (RowChange(*change) for change in gates)
+    # By a wider margin nothing becomes faster.
+    weakened = after.passed and any(change.kind == "weakened_gate" for change in gates)
+    if before.passed != after.passed and not undecided(after) and not weakened:
         yield _passing(before, after)
     elif before.verdict != after.verdict:
         yield RowChange("other_verdict", before.verdict, after.verdict, _why(after))
+    if before.passed == after.passed and strength(before.evidence) != strength(after.evidence):
+        yield _evidence(before, after)
     if before.production != "changed" and after.production == "changed":
         yield RowChange("production_bytes", before.production, "changed", _why(after))
     if scope.one_fixed_launch and before.passed == after.passed:
@@ -71,6 +79,11 @@ def _passing(before: CommittedRecord, after: CommittedRecord) -> RowChange:
     else:
         kind = "faster" if before.verdict in _SLOW else "passing_row"
     return RowChange(kind, before.verdict, after.verdict, _why(after))
+
+
+def _evidence(before: CommittedRecord, after: CommittedRecord) -> RowChange:
+    kind: ChangeKind = "lost_evidence" if strength(after.evidence) < strength(before.evidence) else "gained_evidence"
+    return RowChange(kind, before.evidence or "none", after.evidence or "none", _why(after))
 
 
 def _speed(before: CommittedRecord, after: CommittedRecord, margin: float) -> Iterator[RowChange]:
