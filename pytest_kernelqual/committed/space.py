@@ -6,10 +6,12 @@ What is installed (torch, triton, the standard library) counts by name.
 A constant counts by its value where the source alone gives it, else by the source that computes it: the token is
 the same on every machine, with a device or without.
 `@kernel_spec(...)` and the configs of `@autotune` do not count: candidates are given, and cases are no part of it.
-Functions that import inside their bodies, or find what they use by `getattr`, are followed no further.
+Imports inside functions are followed by the source of the modules' files, loaded or not.
+What is found by `getattr` or `importlib` is not followed.
 """
 
 import ast
+import builtins
 import enum
 import json
 import sys
@@ -23,12 +25,14 @@ from pathlib import Path
 from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
-from pytest_kernelqual.committed import syntax
+from pytest_kernelqual.committed import syntax, unloaded
+from pytest_kernelqual.committed.unloaded import Imported, ModuleFile
 from pytest_kernelqual.errors import DeclarationError
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.values import shown
 
 _BUILTINS = "__builtins__"
+_PART = "part "
 _NO_CLOSURE: Mapping[str, Any] = {}
 _TOOL = __name__.partition(".")[0]
 _LIBRARIES = {"torch", "triton"}
@@ -59,6 +63,8 @@ class _Part:
     nodes: Sequence[syntax.Definition]
     namespace: Mapping[str, Any]
     closure: Mapping[str, Any] = field(default_factory=dict)
+    file: ModuleFile | None = None
+    """Set where names are looked up in the source of a module, whose namespace may not be there."""
 
 
 class _Source:
@@ -90,7 +96,58 @@ class _Source:
             for node in nodes:
                 for name, attributes in syntax.names(node).items():
                     wanted.setdefault(name, set()).update(attributes)
-            told.append([[syntax.dump(node) for node in nodes], self._used(part, wanted)])
+            used = self._used(part, wanted) if part.file is None else self._used_of_file(part.file, wanted)
+            inside = self._inside(nodes, str(part.namespace.get("__package__") or ""))
+            told.append([[syntax.dump(node) for node in nodes], used, *([inside] if inside else [])])
+        return told
+
+    def _inside(self, nodes: Sequence[syntax.Definition], package: str) -> list[list[str]]:
+        """Return what imports inside functions lead to, as far as it is part of the project."""
+        used = {}
+        for node in nodes:
+            for statement, wanted in syntax.inner_imports(node):
+                for one in unloaded.bindings(statement, package):
+                    for attributes in sorted(wanted[one.bound] or {""}):
+                        used[".".join(filter(None, [one.bound, attributes]))] = self._taken(one, attributes)
+        return [[name, used[name]] for name in sorted(used) if used[name].startswith(_PART)]
+
+    def _used_of_file(self, file: ModuleFile, wanted: Mapping[str, set[str]]) -> list[list[str]]:
+        used = {}
+        for name in sorted(wanted):
+            for attributes in sorted(wanted[name] or {""}):
+                used[".".join(filter(None, [name, attributes]))] = self._of_file(file, name, attributes)
+        return [[name, used[name]] for name in used]
+
+    def _of_file(self, file: ModuleFile, name: str, attributes: str, above: tuple[object, ...] = ()) -> str:
+        """Follow a global of a module of the project, by its source."""
+        tree = file.tree
+        if tree is None or (file.name, name) in above:
+            return "unbound"
+        nodes = syntax.definitions(tree, name)
+        if nodes:
+            part = _Part(nodes, file.namespace, _NO_CLOSURE, file)
+            return self._number((file.name, file.path, name), part, file)
+        above = (*above, (file.name, name))
+        named = ""
+        for one in (one for item in syntax.module_imports(tree) for one in unloaded.bindings(item, file.package)):
+            if one.bound in (name, "*"):
+                told = self._taken(one._replace(name=name) if one.bound == "*" else one, attributes, above)
+                if told.startswith(_PART):
+                    return told
+                named = named or (told if one.bound == name else "")
+        return named or ("builtin" if hasattr(builtins, name) else "unbound")
+
+    def _taken(self, one: Imported, attributes: str, above: tuple[object, ...] = ()) -> str:
+        """Follow what an import binds, and a dotted name from there on."""
+        dotted = ".".join(filter(None, [one.name, attributes]))
+        file = unloaded.find(one.module)
+        if file is None or self._outside(file.namespace):
+            return f"{one.module}.{one.name}" if one.name else f"module {one.module}"
+        name, _, rest = dotted.partition(".")
+        told = self._of_file(file, name, rest, above) if name else "module"
+        inner = f"{file.name}.{name}"
+        if told == "unbound" and unloaded.find(inner) is not None:
+            return self._taken(Imported(name, inner, ""), rest, above)
         return told
 
     def _used(self, part: _Part, wanted: Mapping[str, set[str]]) -> list[list[str]]:
@@ -184,7 +241,7 @@ class _Source:
             self._numbers[identity] = len(self._parts)
             self._parts.append(part)
             self._kept.append(keep)
-        return f"part {self._numbers[identity]}"
+        return f"{_PART}{self._numbers[identity]}"
 
     def _outside(self, namespace: Mapping[str, Any]) -> bool:
         """Tell whether a module is installed rather than part of the project."""

@@ -39,13 +39,25 @@ def constant(value: object) -> str:
 
 def names(node: Definition) -> dict[str, set[str]]:
     """Return the names that a definition takes from outside itself, with the attributes that it reads of each."""
-    found: dict[str, set[str]] = {name: set() for name in _outer_names(node) if not _is_special(name)}
+    return _attributes(node, {name for name in _outer_names(node) if not _is_special(name)})
+
+
+def _attributes(node: Definition, of: set[str]) -> dict[str, set[str]]:
+    found: dict[str, set[str]] = {name: set() for name in of}
     for item in ast.walk(node):
         dotted = _dotted(item) if isinstance(item, ast.Attribute) else ""
         name, _, attributes = dotted.partition(".")
         if name in found:
             found[name].add(attributes)
     return found
+
+
+def inner_imports(node: Definition) -> Iterator[tuple[ast.Import | ast.ImportFrom, dict[str, set[str]]]]:
+    """Yield the import statements inside a definition, with the attributes that it reads of each name they bind."""
+    for statement in ast.walk(node):
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            bound = {alias.asname or alias.name.partition(".")[0] for alias in statement.names}
+            yield statement, _attributes(node, bound)
 
 
 def knows_its_place(node: Definition) -> bool:
@@ -104,6 +116,13 @@ def imported(tree: ast.Module, name: str) -> Iterator[tuple[ast.ImportFrom, str]
                     yield statement, alias.name
                 elif alias.name == "*":
                     yield statement, name
+
+
+def module_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Yield the import statements of a module outside functions and classes."""
+    for statement in _statements(tree.body):
+        if isinstance(statement, ast.Import | ast.ImportFrom):
+            yield statement
 
 
 def located(tree: ast.Module, code: CodeType) -> list[Definition]:
