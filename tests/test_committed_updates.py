@@ -21,6 +21,7 @@ from committed_runs import (
     rows_of,
     verdicts_of,
 )
+from committed_samples import null_row
 from msgspec import structs
 from stub_timing import space_of
 from test_xdist import XDIST
@@ -51,6 +52,35 @@ def orphaned(tmp_path: Path) -> Path:
     commit(folder, "one", chosen("a"), chosen("gone"))
     commit(folder, "noisy", chosen("a"))
     return folder
+
+
+def test_what_an_update_would_do_is_listed(tmp_path: Path) -> None:
+    """Rows that would be measured, with what becomes of each, apart from rows of other devices and all other items."""
+    folder = project(tmp_path, {"one": declared("a", "b"), "two": declared("a"), "bad": declared("a")})
+    commit(folder, "one", chosen("a"))
+    commit(folder, "one", chosen("a"), device=OTHER)
+    commit(folder, "two", null_row({"n": "a"}))
+    commit(folder, "bad", chosen("a")).write_text("{}")
+    listing = (UPDATE, "--collect-only", "-q", "-p", "no:cacheprovider")
+    text = model(folder, *listing, "--deselect", "qual_stub.py::two::test_candidates[a]").text
+    refused = Store(folder / "committed_configs").read("bad", GPU)
+    _, told, rest = text.partition("--kernelqual-update would measure ")
+    assert told
+    assert rest.splitlines()[:9] == [
+        "4 rows",
+        "  qual_stub.py::one::test_committed[a-STUB_GPU]: against C=x in committed_configs/one/stub_gpu.json",
+        "  qual_stub.py::one::test_committed[b-STUB_GPU]: new in committed_configs/one/stub_gpu.json",
+        "  qual_stub.py::two::test_committed[a-STUB_GPU]: not written, since its case a is not selected",
+        f"  qual_stub.py::bad::test_committed[a-STUB_GPU]: not written: {refused}",
+        "and would not measure 2 rows, only check",
+        "  qual_stub.py::one::test_committed[a-OTHER_GPU]: measured on OTHER GPU, and this run uses STUB GPU",
+        "  qual_stub.py::one::test_committed[b-OTHER_GPU]: measured on OTHER GPU, and this run uses STUB GPU",
+        "beside 3 cases to qualify and 4 files to check",
+    ]
+    whole = model(folder, *listing, "--kernelqual-budget=5s", "-k", "two").text
+    assert "would measure 1 row, as far as --kernelqual-budget=5s goes\n" in whole
+    assert "two::test_committed[a-STUB_GPU]: against the fixed launch in committed_configs/two/stub_gpu.json" in whole
+    assert "would measure" not in model(folder, "--collect-only").text
 
 
 @pytest.mark.parametrize("arguments", [(), WORKERS])

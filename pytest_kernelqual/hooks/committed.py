@@ -22,6 +22,7 @@ from pytest_kernelqual.hooks.committed_files import (
 )
 from pytest_kernelqual.hooks.committed_row import KeyTarget, RowSession
 from pytest_kernelqual.hooks.doubt import most_doubtful_first
+from pytest_kernelqual.hooks.foretelling import foretold
 from pytest_kernelqual.hooks.item_report import attach
 from pytest_kernelqual.hooks.rows_elsewhere import Checked, RowsElsewhere
 from pytest_kernelqual.hooks.run import Declared, Run, TargetRow
@@ -49,6 +50,7 @@ class CommittedConfigs:
         self._benchmarks = benchmarks
         self._run = run
         self._contents: Contents | None = None
+        self._items: Sequence[pytest.Item] = ()
         self._declared: dict[str, Declared] = {}
         """Specs by name, those with a problem too."""
 
@@ -138,9 +140,15 @@ class CommittedConfigs:
 
     def pytest_collection_finish(self, session: pytest.Session) -> None:
         """Begin to compile the rows of all files that have an item, where that disturbs nothing."""
+        self._items = session.items
         paths = [item.path for item in session.items if is_committed_file(item)]
         if paths and not session.config.option.collectonly and self.elsewhere.beside:
             self.elsewhere.begin(self.contents.files[path] for path in paths if path in self.contents.files)
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        """Tell what an update would do, where items are only listed."""
+        if self._run.settings.update and self._config.option.collectonly and self._items:
+            terminalreporter.write_line(f"\n{foretold(self._items, self._run)}")
 
     def pytest_sessionfinish(self) -> None:
         """End what compiles."""

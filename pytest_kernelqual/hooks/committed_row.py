@@ -35,6 +35,11 @@ class KeyTarget(Struct, frozen=True):
     device: CommittedDevice
     row: TargetRow
 
+    @property
+    def case_ids(self) -> list[str]:
+        """Return the ids of all cases with the key, of those that are derived too: what must pass to commit a row."""
+        return [case.id for case in self.declared.spec.cases if key_text(case.key) == key_text(self.key)]
+
 
 class RowSession:
     """One row: checks or measures it, and says whether the item passes."""
@@ -125,7 +130,7 @@ class RowSession:
         target, run = self._target, self._run
         here, environment = run.committed_device(), run.environment()
         elsewhere = here is not None and here != target.device
-        untimed = _untimed(run, target.device, here)
+        untimed = why_untimed(run, target.device, here)
         place = Place(target.declared.path, target.declared.spec.name, target.cases[0].id, self._limits)
 
         def arms(device: Device, configs: Sequence[Config | None]) -> Arms:
@@ -161,7 +166,7 @@ class RowSession:
             device=to_builtins(bench.device),
             space=bench.spec.space,
             row=to_builtins(found.row),
-            cases=[case.id for case in bench.spec.cases if key_text(case.key) == key_text(bench.key)],
+            cases=self._target.case_ids,
         )
         record = structs.replace(
             record, config=found.row.config, speed_up=found.row.speed_up, proposal=proposal, passed=True
@@ -231,7 +236,7 @@ def _margins(spec: SpecInfo, run: Run) -> Margins:
     return Margins(fixed=tolerance / 100)
 
 
-def _untimed(run: Run, device: CommittedDevice, here: CommittedDevice | None) -> str:
+def why_untimed(run: Run, device: CommittedDevice, here: CommittedDevice | None) -> str:
     """Return why rows of a device are not timed; empty where they are."""
     budget_s = run.settings.budget_s
     if here is None:
