@@ -93,10 +93,11 @@ def _kernel(function: Function, slices: Slices, options: Mapping[str, object]) -
     """Return the slices of all stores; how often a store is repeated says nothing about an element."""
     roots = {node.digest: node for node in _apart(dict(_roots(function, slices)), slices)}
     children = [("stores", node) for node in sorted(roots.values(), key=lambda node: (node.label, node.digest))]
-    if slices.places.matter():
+    if slices.places.tiles:  # a program's number means what the tiles make of it that are stored
         stores = [operation for operation in function.walk() if operation.name in STORES]
-        where = [("to", slices.places.told(item)) for store in stores for item in _address(store)]
-        children.append(("programs", Node("tiles", (("of", ", ".join(sorted(slices.places.indices))), *where))))
+        where = {slices.places.told(item): None for store in stores for item in _address(store)}
+        sizes = tuple(("tiles of several sizes", told) for told in slices.places.uneven())
+        children.append(("places", Node("places", (*sizes, *(("to", told) for told in where)))))
     if slices.arithmetic:
         # What is off or empty is left out: a newer compiler's new option is off where it changes nothing.
         numeric = {name: value for name, value in options.items() if value and name not in _NOT_NUMERIC}

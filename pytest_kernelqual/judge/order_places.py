@@ -38,14 +38,13 @@ class Places:
         """Of loops that go on by a fixed step: that, and the bounds."""
         self.grid_axes: set[int] = set()
         """Along them something depends on the number of programs."""
-        self.tiles: set[str] = set()
-        """Programs that are named by number, so that it matters how much each of them has."""
-        self.indices: set[str] = set()
-        """Programs that are part of an index, with the size of their tiles."""
+        self.tiles: dict[str, set[int]] = {}
+        """Sizes of the tiles of programs that were told of; 1 for one that stands for a single place."""
+        self._named: dict[str, list[str]] = {}
 
-    def matter(self) -> bool:
-        """Tell whether what was told means the same only where programs have tiles of the same size."""
-        return bool(self.tiles) or len(self.indices) > len({index.split(" by ")[0] for index in self.indices})
+    def uneven(self) -> list[str]:
+        """Return the programs whose number was told to mean places in tiles of several sizes, with those sizes."""
+        return [f"{program}: {sorted(sizes)}" for program, sizes in sorted(self.tiles.items()) if len(sizes) > 1]
 
     def told(self, value: Value) -> str:
         """Return a place in words."""
@@ -170,11 +169,18 @@ class Places:
         joined = place
         for program in sorted(self._programs):
             for tile, size in self._ranges.items():
-                found = _joined(joined, program, tile, size, f"index by {program} on {_axis(tile)}")
+                found = _joined(joined, program, tile, size, self._index(program, _axis(tile)))
                 if found is not None:
                     joined = found
-                    self.indices.add(f"{program} by {size}")
+                    self.tiles.setdefault(program, set()).add(size)
                     break
+            if any(program in term for term in joined):
+                self.tiles.setdefault(program, set()).add(1)
+                index = self._index(program, "")
+                joined = {
+                    tuple(sorted(index if name == program else name for name in term)): count
+                    for term, count in joined.items()
+                }
         for counter, (step, bounds) in self._counters.items():
             for tile, size in self._ranges.items():
                 name = f"index by {counter.partition(' (')[0]} ({bounds}) on {_axis(tile)}"
@@ -184,10 +190,15 @@ class Places:
                     break
         return joined
 
+    def _index(self, program: str, axis: str) -> str:
+        """Name the index of a program's tile along an axis; nearly always it has one."""
+        named = self._named.setdefault(program, [])
+        if axis and axis not in named:
+            named.append(axis)
+        number = named.index(axis) if axis else 0
+        return f"index by {program}" + (f", axis {number}" if number else "")
+
     def _text(self, place: Polynomial) -> str:
-        for program in sorted(self._programs):
-            if any(program == name for term in place for name in term):
-                self.tiles.add(program)
         return " + ".join(_term(term, count) for term, count in sorted(place.items())) or "0"
 
 
