@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 from acceptance import Ended, run
 from test_targets import SPEC as GEMM
+from test_targets import survey
 
+from pytest_kernelqual.launch.compiler_words import first_error
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.model.target_record import TargetLaunch
 from pytest_kernelqual.processes.compile_farm import CaseName
@@ -148,3 +150,87 @@ def test_triton_without_a_backend(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (told.id, told.outcome) == ("fixed", "unknown")
     assert told.reason.startswith("the installed triton does not compile for hip:gfx942: 0 compatible backends")
     assert again[0].launches == without.launches
+
+
+REJECTED = """
+import torch, triton, triton.language as tl
+from pytest_kernelqual import Case, Config, kernel_spec
+
+@triton.jit
+def _through(x, y, ASM: tl.constexpr, HOW: tl.constexpr):
+    at = tl.arange(0, 128)
+    told = tl.inline_asm_elementwise(ASM, HOW, [tl.load(x + at)], dtype=tl.int32, is_pure=True, pack=1)
+    tl.store(y + at, told)
+
+@kernel_spec(
+    kernel=_through,
+    candidates=[
+        Config(HOW="=z,z"), Config(ASM="mov.u32 $0, $5;"), Config(ASM="frobnicate $0, $1;"),
+        Config(num_ctas=2), Config(num_warps=3), Config(num_warps=8),
+    ],
+    cases=[Case(n=128)],
+    grid_independent=("ASM", "HOW"),
+)
+def through(case, seeded):
+    x = seeded.zeros((case.n,), dtype="int32")
+    def launch():
+        y = torch.empty_like(x)
+        _through[(1,)](x, y, ASM="// $0 $1", HOW="=r,0")
+        return y
+    return launch
+"""
+
+
+@pytest.mark.parametrize(
+    ("target", "unknown_word", "clusters"),
+    [
+        (
+            "cuda:80",
+            "PTXASError: ptxas tmp.ptx, line 42; error : Not a name of any known instruction: 'frobnicate'",
+            "ValueError: num_ctas > 1 requires NVIDIA SM90+ (Hopper). Current target is sm_80",
+        ),
+        (
+            "hip:gfx942",
+            "RuntimeError: LLD failed to link hsaco source tmp into object file tmp because: invalid instruction",
+            "ValueError: num_ctas > 1 not supported on gfx942",
+        ),
+    ],
+)
+def test_what_compilers_reject(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str, unknown_word: str, clusters: str
+) -> None:
+    """Whether they raise, exit or abort: in their own words, which are the same each time."""
+    path = tmp_path / "qual_it.py"
+    path.write_text(REJECTED if target == "cuda:80" else REJECTED.replace("=r,0", "=v,0"))
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    settings = Settings(root_dir=str(tmp_path), device=f"target:{target}", compile_workers=2)
+    found, again = survey(settings, path).launched, survey(settings, path).launched
+    assert found == again
+    fixed, *refused, eight = [(one.launch.outcome, one.launch.reason) for one in found]
+    assert fixed == eight == ("fits", "")
+    assert {outcome for outcome, _ in refused} == {"compile_error"}
+    constraint, operand, word, cluster, warps = [reason for _, reason in refused]
+    assert constraint == "the compiler exited with status 1: couldn't allocate output register for constraint 'z'"
+    assert operand == (
+        "the compiler was ended by SIGABRT: "
+        "LLVM ERROR: Invalid $ operand number in inline asm string: 'mov.u32 $0, $5;'"
+    )
+    assert word == unknown_word
+    assert cluster.startswith(clusters)
+    assert warps == "AssertionError: num_warps must be a power of 2"
+
+
+@pytest.mark.parametrize(
+    ("log", "told"),
+    [
+        ("loc(\"k.py\":3:4): error: 'tt.dot' op is wrong\n", "'tt.dot' op is wrong"),
+        ("python: /build/Value.cpp:99: void f(): Assertion `x > 0' failed.\n", "Assertion `x > 0' failed"),
+        ("\nLLVM ERROR: Cannot select: 0x55d5a8c0f0e0: f32 = what\n", "LLVM ERROR: Cannot select: 0x...: f32 = what"),
+        ("Fatal Python error: Aborted\n\nCurrent thread 0x00007f (most recent call first):\n", ""),
+        ("ld.lld: error: undefined symbol: f\n>>> referenced by /tmp/tmpab12_xyz\n", "undefined symbol: f"),
+    ],
+)
+def test_first_error_of_a_log(log: str, told: str) -> None:
+    """Without the place in the compiler's sources or ours."""
+    assert first_error(log) == told

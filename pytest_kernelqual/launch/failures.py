@@ -9,6 +9,7 @@ from triton.compiler.errors import CompilationError
 from triton.runtime.errors import InterpreterError, OutOfResources, PTXASError
 
 from pytest_kernelqual.errors import UnsupportedConfigError
+from pytest_kernelqual.launch.compiler_words import stable
 from pytest_kernelqual.model.outcome import Outcome, Phase
 from pytest_kernelqual.model.values import said
 
@@ -47,9 +48,10 @@ def classify(error: BaseException, phase: Phase | None) -> Failure | None:
         found = _known(one)
         if found is not None:
             outcome, reason, detail = found
-            return outcome, reason[:_LONGEST_REASON], {"error": type(one).__name__, **detail}
+            told = stable(reason) if outcome == "compile_error" else reason
+            return outcome, told[:_LONGEST_REASON], {"error": type(one).__name__, **detail}
     if phase == "compile" and isinstance(error, Exception):
-        return "compile_error", _line(error), {"error": type(error).__name__}
+        return "compile_error", stable(_line(error)), {"error": type(error).__name__}
     return None
 
 
@@ -75,9 +77,9 @@ def _of_device(error: RuntimeError) -> Failure | None:
     return ("fault", _line(error), {}) if isinstance(error, torch.AcceleratorError) else None
 
 
-def _of_options(error: AssertionError | KeyError) -> Failure | None:
+def _of_options(error: AssertionError | KeyError | ValueError) -> Failure | None:
     """Name how the compiler refuses launch options, which it does before it begins to compile."""
-    if "num_warps must be a power of 2" in said(error):
+    if "num_warps must be a power of 2" in said(error) or "parse_options" in _functions(error):
         return "compile_error", _line(error), {}
     unknown = _UNKNOWN_OPTION.search(said(error))
     return unknown and ("unsupported", f"this device's compiler has no launch option {unknown.group(1)!r}", {})
@@ -167,5 +169,5 @@ _BY_TYPE: tuple[tuple[Any, Callable[[Any], Failure | None]], ...] = (
     (InterpreterError, _interpreted),
     (MemoryError | torch.OutOfMemoryError, _out_of_memory),
     (RuntimeError, _of_device),
-    (AssertionError | KeyError, _of_options),
+    (AssertionError | KeyError | ValueError, _of_options),
 )

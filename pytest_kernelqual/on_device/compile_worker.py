@@ -22,6 +22,7 @@ from triton.runtime.errors import OutOfResources
 
 from pytest_kernelqual.errors import DryRunError
 from pytest_kernelqual.launch import Specialisation, classify
+from pytest_kernelqual.launch.compiler_words import first_error, stable
 from pytest_kernelqual.launch.fake_driver import FakeDriver
 from pytest_kernelqual.launch.targets import must_fit
 from pytest_kernelqual.model.outcome import Outcome
@@ -31,11 +32,15 @@ from pytest_kernelqual.on_device.code_facts import CodeFacts, read_facts
 from pytest_kernelqual.on_device.order import order_of
 
 _LOG_BYTES = 16_384
+_SEARCHED_BYTES = 4 << 20
+_LONGEST_REASON = 300
 _GIB = 1 << 30
 # Below this share of one core a compiler is not busy: it waits for what the fork has cut it off from, say.
 _BUSY = 0.05
 _FIRST_LOOK_S = 10.0
 _OUT_OF_MEMORY = re.compile(r"out of memory|bad_alloc|MemoryError|memory allocation fail", re.IGNORECASE)
+# As what Triton raises the errors of its passes, of LLVM and of linkers, which write the cause where it does not look.
+_OF_COMPILERS = "RuntimeError: "
 
 
 class Job(NamedTuple):
@@ -116,7 +121,7 @@ class CompileWorker:
         if data:
             ending = msgspec.json.decode(self._received, type=Ending)
             self._received, self.job = b"", None
-            return ending
+            return self._explained(ending)
         return self._ended(os.waitpid(self.pid, 0)[1])
 
     def give_up(self) -> Ending | None:
@@ -154,14 +159,28 @@ class CompileWorker:
             ending = _memory_ending(self._memory_bytes)
         elif code == -signal.SIGKILL:  # not by us: often the system ran out of memory, which says nothing of the kernel
             return self._closed(Ending(reason="the compiler was killed by the system"))
-        elif code >= 0:  # not a way in which compilers end
-            return self._closed(Ending(reason=f"the compiler exited with status {code}"))
         else:
-            ending = Ending(outcome="compile_error", reason=f"the compiler was ended by {_signal_name(-code)}")
+            how = f"exited with status {code}" if code >= 0 else f"was ended by {_signal_name(-code)}"
+            told = self._first_error()
+            if code >= 0 and not told:  # compilers exit after errors that they tell
+                return self._closed(Ending(reason=f"the compiler {how}"))
+            reason = f"the compiler {how}: {told}" if told else f"the compiler {how}"
+            ending = Ending(outcome="compile_error", reason=reason[:_LONGEST_REASON])
         return self._closed(self._logged(ending))
 
+    def _explained(self, ending: Ending) -> Ending:
+        """Add what the compiler wrote to an error that names the step that failed only."""
+        if ending.outcome != "compile_error" or not ending.reason.startswith(_OF_COMPILERS):
+            return ending
+        told = self._first_error()
+        reason = f"{ending.reason}: {told}" if told else ending.reason
+        return self._logged(msgspec.structs.replace(ending, reason=reason[:_LONGEST_REASON]))
+
+    def _first_error(self) -> str:
+        return encodable(first_error(os.pread(self._log.fileno(), _SEARCHED_BYTES, 0).decode(errors="replace")))
+
     def _logged(self, ending: Ending) -> Ending:
-        log = encodable(self._tail())
+        log = encodable(stable(self._tail()))
         return msgspec.structs.replace(ending, detail={**ending.detail, "log": log}) if log else ending
 
     def _tail(self) -> str:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from pytest_kernelqual.judge.dead_axes import Launched, dead_axes
-from pytest_kernelqual.launch import DryRun, Specialisation, kernel_function
+from pytest_kernelqual.launch import DryRun, Specialisation, classify, kernel_function
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import CompiledFor, CompileFailure, Surveyed
 from pytest_kernelqual.model.outcome import Outcome, TargetOutcome
@@ -121,8 +121,9 @@ class CompileSurvey:
             raise failed
         outcome: TargetOutcome = "unknown"
         reason = "the kernel was not launched" if failed is None else failed.reason
-        if failed is not None and failed.outcome == "unsupported":
-            outcome = "unsupported"
+        refused = None if failed is None or failed.__cause__ is None else classify(failed.__cause__, None)
+        if refused is not None and refused[0] in ("unsupported", "compile_error"):  # as it would be on a device
+            outcome = refused[0]
         elif failed is not None:
             self._not_surveyed.append(f"{case.spec.name}[{case.case.id}] {_id(config)}: {reason}")
         whole = failed is None
