@@ -39,11 +39,14 @@ def known_facts(key: str, *, ordered: bool) -> CodeFacts | None:
         return None
 
 
-def read_facts(key: str, compiled: CompiledKernel, *, ordered: bool) -> CodeFacts:
-    """Find out about a code object, and keep it; with its order, which is a compilation of its own, if `ordered`."""
+def read_facts(key: str, compiled: CompiledKernel, *, ordered: bool, log: str = "") -> CodeFacts:
+    """Find out about a code object, and keep it; with its order, which is a compilation of its own, if `ordered`.
+
+    `log` is what compiling it printed, if it was compiled now.
+    """
     order = order_of(compiled) if ordered else None
     facts = CodeFacts(
-        resources=read_resources(compiled),
+        resources=read_resources(compiled, log),
         code=launched_code(compiled) or "",
         order=None if order is None else OrderFacts(order.digest, tuple(sorted(order.grid_axes))),
     )

@@ -24,6 +24,7 @@ from pytest_kernelqual.errors import DryRunError
 from pytest_kernelqual.launch import Specialisation, classify
 from pytest_kernelqual.launch.compiler_words import first_error, stable
 from pytest_kernelqual.launch.fake_driver import FakeDriver
+from pytest_kernelqual.launch.resources import ptxas_heard
 from pytest_kernelqual.launch.targets import must_fit
 from pytest_kernelqual.model.outcome import Outcome
 from pytest_kernelqual.model.targets import Target
@@ -226,9 +227,11 @@ def _compile(job: Job, memory_bytes: int) -> Ending:
     # The real one belongs to the parent, and asking it would touch the device.
     driver.set_active(FakeDriver(job.specialisation.target))
     try:
-        compiled = job.specialisation.compile()
+        with ptxas_heard() as log:
+            compiled = job.specialisation.compile()
         if job.target is not None:
-            ending = fitted(job.target, read_facts(job.specialisation.key, compiled, ordered=job.ordered))
+            facts = read_facts(job.specialisation.key, compiled, ordered=job.ordered, log="".join(log))
+            ending = fitted(job.target, facts)
         else:
             ending = Ending(compiled=True)
             if job.ordered:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from pytest_kernelqual.model.case import id_of
 from pytest_kernelqual.model.target_record import CompiledRows, TargetLaunch, TargetRecord
 from pytest_kernelqual.report.phrases import and_more, clean, counted
+from pytest_kernelqual.report.spills import spills_of
 
 _LONGEST = 300
 _MOST_LINES = 20
@@ -64,6 +65,8 @@ def _told(target: str, rows: list[_Row]) -> Iterator[str]:
     for (outcome, reason), names in _groups(own).items():
         told = f"{target}: {outcome}: {reason} ({counted(len(names), 'row')}: {and_more(names, 2)})"
         yield f"  {clean(told, _LONGEST)}"
+    for told in spills_of(((row.name, one) for row in own for one in row.launches), "rows"):
+        yield f"  {clean(f'{target}: {told}', _LONGEST)}"
     refused = Counter(row.worst.outcome for row in others if row.worst.outcome != "fits")
     if refused:
         told = ", ".join(f"{count} {outcome}" for outcome, count in refused.most_common())

@@ -6,8 +6,9 @@ from tabulate import tabulate
 
 from pytest_kernelqual.model.outcome import TargetOutcome
 from pytest_kernelqual.model.record import KernelRecord
-from pytest_kernelqual.model.target_record import TargetLaunch, TargetNeeds, TargetRecord
+from pytest_kernelqual.model.target_record import TargetNeeds, TargetRecord
 from pytest_kernelqual.report.phrases import and_more, clean
+from pytest_kernelqual.report.spills import spills_of
 from pytest_kernelqual.report.target_needs import target_needs
 
 _LONGEST = 300
@@ -15,11 +16,11 @@ _LONGEST_NAME = 60
 _REFUSED: tuple[TargetOutcome, ...] = ("out_of_resources", "compile_error", "timeout", "unsupported", "unknown")
 _KIB = 1024
 _HEADERS = (
-    "kernel", "target", "fit", "shared KiB (free)", "registers (free)", "threads", "stack bytes", "tensor columns",
-    "same program", "same order", "refused",
+    "kernel", "target", "fit", "shared KiB (free)", "registers (free)", "threads", "stack bytes", "spilled bytes",
+    "tensor columns", "same program", "same order", "refused",
 )  # fmt: skip
 # Left out where no kernel has anything to tell there.
-_OPTIONAL = ("stack bytes", "tensor columns", "same program", "same order", "refused")
+_OPTIONAL = ("stack bytes", "spilled bytes", "tensor columns", "same program", "same order", "refused")
 _TEXTS = ("kernel", "target", "refused")
 
 
@@ -73,21 +74,17 @@ def _figures(needs: TargetNeeds) -> list[str]:
         f"{outcomes.get('fits', 0)} of {sum(outcomes.values())}",
         f"{taken.get('shared_bytes', 0) / _KIB:.1f} ({free.get('shared_bytes', 0) / _KIB:.1f})" if taken else "",
         f"{taken['registers']} ({free.get('registers', '?')})" if "registers" in taken else "",
-        *(str(taken.get(name, "")) for name in ("threads", "stack_bytes", "tensor_columns")),
+        *(str(taken.get(name, "")) for name in ("threads", "stack_bytes", "spill_bytes", "tensor_columns")),
         *(str(needs.evidence.get(name, "")) for name in ("identical_binary", "identical_order")),
         ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in _REFUSED if outcomes.get(outcome)),
     ]
 
 
 def _notes(kernel: str, target: str, records: Sequence[tuple[str, TargetRecord]]) -> Iterator[str]:
-    """Yield a line for spilled registers, and one for parameters that change nothing on any case."""
-    spills: list[TargetLaunch] = []
-    for _, record in records:
-        spills += [one for one in record.launches if one.outcome == "fits" and one.resources.get("stack_bytes", 0)]
-    if spills:
-        most = max(spills, key=lambda launch: launch.resources["stack_bytes"])
-        told = f"launches that keep registers on the stack: {len(spills)}, up to {most.resources['stack_bytes']} bytes"
-        yield f"  {clean(f'{kernel} on {target}: {told} ({most.id})', _LONGEST)}"
+    """Yield lines for spilled registers, and one for parameters that change nothing on any case."""
+    named = [(f"{case}: {one.id}", one) for case, record in records for one in record.launches]
+    for told in spills_of(named, "launches"):
+        yield f"  {clean(f'{kernel} on {target}: {told}', _LONGEST)}"
     dead = sorted(set.intersection(*(set(record.dead_axes) for _, record in records)))
     if dead:
         told = f"{', '.join(dead)} changes nothing in what is launched"
