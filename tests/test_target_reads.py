@@ -108,3 +108,53 @@ def lengths(case, seeded):
 """
     found = told(tmp_path, spec, monkeypatch)
     assert [(launch.outcome, launch.reason) for launch in found.values()] == [("fits", "")]
+
+
+def test_large_inputs_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Values that were not drawn give no constants, in a builder or before a launch; their forms do."""
+    reads = {
+        "direct": "x[0].item()",
+        "through": "(x * 2).abs().amax().item()",
+        "listed": "x.tolist()",
+        "printed": "str(x)",
+        "copied_over": "torch.zeros(large).copy_(x).sum().item()",
+        "kept": "torch.add(x, 1, out=kept) is kept and kept.any().item()",
+        "masked": "other[x > 0]",
+        "by_form": "(torch.ones_like(x).sum().item(), x.new_full((2,), 3.0).tolist(), x.shape, x.data_ptr())",
+        "other_filled": "(filled.sum().item(), ends.tolist(), str(other))",
+    }
+    specs = [
+        f"""
+@spec
+def {name}(case, seeded):
+    large = 65537
+    x = seeded.normal((large,), name="x")
+    filled = seeded.full((large,), 2.0)
+    other = seeded.normal((large - 1,))
+    ends = seeded.arange(8)
+    kept = torch.zeros(large)
+    def launch():
+        {expression}
+        return copied(x)
+    return launch
+"""
+        for name, expression in reads.items()
+    ]
+    specs.append("""
+@spec
+def built(case, seeded):
+    largest = seeded.randint(0, 8, (65537,), name="x").max().item()
+    x = seeded.normal((case.n,))
+    return lambda: copied(x[:largest])
+""")
+    found = told(tmp_path, "".join(specs), monkeypatch)
+    fit = [name for name, launch in found.items() if launch.outcome == "fits"]
+    assert fit == ["by_form", "other_filled"]
+    refused = {name: launch for name, launch in found.items() if name not in fit}
+    assert len(refused) == len(reads) - 1
+    for launch in refused.values():
+        assert launch.outcome == "unknown"
+        assert launch.reason.endswith(
+            "reads what depends on input 'x': "
+            "values of inputs of more than 65536 elements are not drawn for compile targets"
+        )

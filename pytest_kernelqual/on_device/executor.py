@@ -18,7 +18,7 @@ from pytest_kernelqual.model.spec import KernelSpec
 from pytest_kernelqual.on_device.environment import Device
 from pytest_kernelqual.on_device.failed import LaunchFailed, failed_launch
 from pytest_kernelqual.on_device.guards import Buffer
-from pytest_kernelqual.on_device.host_reads import host_reads_refused
+from pytest_kernelqual.on_device.host_reads import Undrawn, host_reads_refused
 from pytest_kernelqual.on_device.inputs import SeededInputs
 from pytest_kernelqual.on_device.layouts import PLAIN, Exposure
 from pytest_kernelqual.on_device.memory import Memory
@@ -28,9 +28,6 @@ from pytest_kernelqual.on_device.reachable import reachable_values
 from pytest_kernelqual.on_device.survivors import Survivors
 from pytest_kernelqual.on_device.wording import first_line
 from pytest_kernelqual.on_device.zeroed import zeroed_allocations, zeros
-
-# What is only compiled for needs no values but those that host code may read, such as lengths.
-_MOST_DRAWN = 1 << 16
 
 OnProgress = Callable[[Phase, int], None]
 
@@ -86,13 +83,14 @@ class Executor:
         """What looks remember; those at several input sets of a case may share it."""
         self._looking = False
         self._dry = DryRun()
+        self._undrawn = Undrawn()
         self.inputs = SeededInputs(
             stream=stream,
             device=device.torch_device,
             interpreted=device.interpreted,
             allocate=zeros if device.target else self.memory.allocate,
-            most_drawn=_MOST_DRAWN if device.target else None,
             exposure=exposure,
+            **({"draws": self._undrawn.draws} if device.target else {}),
         )
         self._launch: Callable[..., Any] = _never
         self.takes_config = False
@@ -125,7 +123,7 @@ class Executor:
     def build(self) -> None:
         """Build the inputs and the launch."""
         self.enter("inputs")
-        with self.failures():
+        with self.failures(), host_reads_refused(self.device, self._undrawn) if self.device.target else nullcontext():
             launch = self.spec.builder(self.case, self.inputs)
             if not callable(launch):
                 raise InputError(
@@ -249,7 +247,7 @@ class Executor:
                 if not self.device.target:  # where nothing is ever launched, nothing needs to be as in a launch
                     self._prepare()
                 with (
-                    host_reads_refused(self.device) as refuse,
+                    host_reads_refused(self.device, self._undrawn) as refuse,
                     dry_run(on_launch=refuse, number=trace.pointer if trace is not None else None) as self._dry,
                     self.observed(config),
                     zeroed_allocations() if self.device.target else self.memory.poisoned(0),

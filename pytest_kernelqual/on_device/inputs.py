@@ -44,12 +44,12 @@ class SeededInputs:
         interpreted: bool,
         allocate: Allocate,
         exposure: Exposure = PLAIN,
-        most_drawn: int | None = None,
+        draws: Callable[[torch.Tensor, str], bool] = lambda _tensor, _name: True,
     ) -> None:
         """Make inputs on `device` in memory from `allocate(shape, strides, dtype)`.
 
         They take the profile of the exposure where they can, and the memory that it gives them.
-        Those of more than `most_drawn` elements hold what `allocate` left in them instead of what is asked for.
+        Those of which `draws(tensor, name)` is false hold what `allocate` left in them instead of what is asked for.
         """
         self.seed = int.from_bytes(hashlib.sha256(f"seed\0{stream}".encode()).digest()[:4], "little")
         self.device = device
@@ -59,7 +59,7 @@ class SeededInputs:
         self._stream = stream
         self._allocate = allocate
         self._exposure = exposure
-        self._most_drawn = most_drawn
+        self._is_drawn = draws
         self._made = 0
         self._remembered: dict[str, torch.Tensor] = {}
         self._inputs: list[InputTensor] = []
@@ -321,7 +321,7 @@ class SeededInputs:
         if tensor._is_view():  # noqa: SLF001 - torch has no public word for it
             # A view cannot be cut off from autograd again, should a launch write a result into it.
             tensor = placed(tensor.untyped_storage(), tensor)
-        if draw is not None and (self._most_drawn is None or tensor.numel() <= self._most_drawn):
+        if draw is not None and self._is_drawn(tensor, name):
             fill(part(tensor), draw)
         self._made += 1
         self._remembered[name] = tensor.requires_grad_(form.requires_grad)
