@@ -240,6 +240,36 @@ def _is_gone(case: CaseRecord) -> bool:
     return "is gone" in case.fixed.reason and all(one.outcome == "not_run" for one in case.candidates)
 
 
+@pytest.mark.parametrize("dies", ["in_setup", "in_a_candidate"])
+def test_a_replaced_worker_leaves_its_device(tmp_path: Path, dies: str) -> None:
+    """The one that comes for it takes the same device and no idle one; the record of the lost item tells the device."""
+    # What has one candidate comes last, and the worker that lives is busy until the new one has begun it.
+    specs = {
+        "deadly": spec("a", first="touch:deadly meet:alive qualified", last="kill_owner"),
+        "alive": spec("a", first="touch:alive meet:replaced qualified", last="qualified"),
+        "replaced": spec("a", only="touch:replaced qualified"),
+    }
+    folder = suite(tmp_path, specs)
+    if dies == "in_setup":
+        conftest(
+            folder,
+            """
+            import os, signal
+
+            def pytest_runtest_setup(item):
+                if "deadly" in item.nodeid:
+                    os.kill(os.getpid(), signal.SIGKILL)
+            """,
+        )
+    ended = stub(folder, *XDIST, "-n", "2", STUB_DEVICES="GPU-7 GPU-8 GPU-9")
+    assert_agree(ended)
+    assert "replacing crashed worker" in ended.text
+    assert "crashed while running" in ended.cases["qual_stub.py::deadly::test_candidates[a]"].failures[0]
+    seen = devices_seen(ended)
+    assert seen["deadly"] == seen["replaced"]
+    assert sorted(map(sorted, (seen["deadly"], seen["alive"]))) == [["GPU-7"], ["GPU-8"]]
+
+
 def test_devices_of_different_kinds_fail_the_run(tmp_path: Path) -> None:
     """One report cannot stand for both."""
     named = {**TWO_DEVICES, "STUB_NAME_GPU-9": "another GPU"}

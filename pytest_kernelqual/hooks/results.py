@@ -165,7 +165,9 @@ class Results:
     def _take_crashed(self, report: pytest.TestReport) -> None:
         """Take what the dead worker had journalled of its running item."""
         if self._read_plan() and self._run.plan is not None:
-            case = unfinished_case(self._run.journal_folder, self._run.plan, report.nodeid)
+            gateway = getattr(getattr(report, "node", None), "gateway", None)
+            worker = str(getattr(gateway, "id", ""))
+            case = unfinished_case(self._run.journal_folder, self._run.plan, report.nodeid, worker)
             if case is not None:
                 self._note(why(report))
                 self._finished[report.nodeid] = structs.replace(

@@ -247,9 +247,7 @@ def recover(
     """
     plan = plan or read_plan(folder)
     found = _Found(cases=dict(finished or {}), rows=dict(rows or {}), reasons=list(plan.incomplete_because))
-    for path in sorted(Path(folder).glob("*.jsonl"), key=lambda path: (len(path.name), path.name)):
-        for line in _lines(path, found.reasons):
-            found.add(line)
+    found.read(Path(folder))
     kernels = [
         KernelRecord(
             kernel=kernel.kernel,
@@ -267,12 +265,11 @@ def recover(
     return kernels, together(found.environments) or plan.environment, plan.nodeids, list(dict.fromkeys(found.reasons))
 
 
-def unfinished_case(folder: PathText, plan: Plan, nodeid: str) -> CaseRecord | None:
+def unfinished_case(folder: PathText, plan: Plan, nodeid: str, worker: str = "") -> CaseRecord | None:
     """Return what a worker that died has journalled of the case at `nodeid`; None where the plan does not name it."""
     found = _Found()
-    for path in sorted(Path(folder).glob("*.jsonl")):
-        for line in _lines(path, found.reasons):
-            found.add(line)
+    found.read(Path(folder))
+    found.devices.setdefault(nodeid, found.device_of.get(worker, ""))
     for kernel in plan.kernels:
         for case in kernel.cases:
             if case.nodeid == nodeid:
@@ -289,6 +286,20 @@ class _Found(Struct):
     rows: dict[str, CommittedRecord] = field(default_factory=dict)
     environments: list[Environment] = field(default_factory=list)
     reasons: list[str] = field(default_factory=list)
+    device_of: dict[str, str] = field(default_factory=dict)
+    """By worker: the device that it told of."""
+    devices: dict[str, str] = field(default_factory=dict)
+    """By node id: the device on which a case ran."""
+
+    def read(self, folder: Path) -> None:
+        """Take in the journals of all workers."""
+        for path in sorted(folder.glob("*.jsonl"), key=lambda path: (len(path.name), path.name)):
+            for line in _lines(path, self.reasons):
+                self.add(line)
+                if isinstance(line, EnvironmentLine):
+                    self.device_of[path.stem] = line.environment.device.uuid
+                elif isinstance(line, FixedLine | CandidateLine):
+                    self.devices[line.nodeid] = self.device_of.get(path.stem, "")
 
     def add(self, line: Line) -> None:
         """Take one line in; where two tell of the same thing, the one that is not good stands."""
@@ -352,6 +363,7 @@ def _case(planned: PlannedCase, found: _Found, screen: str | None, who: str = "t
             *(f"{record.id}: {record.outcome}: {record.reason}" for record in failing),
             f"{who} ended before this case was finished",
         ],
+        device_uuid=found.devices.get(planned.nodeid, ""),
     )
 
 
