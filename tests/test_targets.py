@@ -13,7 +13,7 @@ from pytest_kernelqual.judge.targets import CommittedConfig, target_failures
 from pytest_kernelqual.model.messages import Describe, Described, Progress, Survey, Surveyed
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.model.target_record import TargetLaunch, TargetRecord
-from pytest_kernelqual.model.targets import find_target
+from pytest_kernelqual.model.targets import distinct_targets, find_target
 from pytest_kernelqual.processes.device import Limits
 from pytest_kernelqual.processes.device_process import DeviceProcess
 
@@ -85,8 +85,23 @@ def test_names(name: str, target: str, shared_bytes: int) -> None:
 @pytest.mark.parametrize("name", ["cuda:91", "cuda", "", "NVIDIA A1000", "gfx942"])
 def test_unknown_name(name: str) -> None:
     """The known ones are listed."""
-    with pytest.raises(SettingsError, match=r"is not known; use one of cuda:75, .*hip:gfx942.* or a product such as"):
+    with pytest.raises(
+        SettingsError,
+        match=r"is not known; use one of cuda:75, .*hip:gfx942.* one of these words: T4, .*H200, .*MI355X",
+    ):
         find_target(name)
+
+
+def test_products_of_one_architecture() -> None:
+    """The first one stands for it, and the others are named, once each."""
+    names = ["NVIDIA H200", "hip:gfx942", "H20", "cuda:90", "H20", "NVIDIA H200"]
+    assert distinct_targets(names) == (
+        ("NVIDIA H200", "hip:gfx942"),
+        [
+            "H20 is not compiled for by itself: NVIDIA H200 stands for cuda:90 (compute units: 132; H20: 78)",
+            "cuda:90 is not compiled for by itself: NVIDIA H200 stands for cuda:90 (compute units: 132; cuda:90: 132)",
+        ],
+    )
 
 
 class TestSurvey:
@@ -211,7 +226,9 @@ def limited(case, seeded):
 def test_run_on_a_machine_without_them(tmp_path: Path) -> None:
     """Beside the interpreter, with a table, records and a case that fails because production would not fit."""
     (tmp_path / "qual_two.py").write_text(RUN_SPEC)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nkernelqual_paths = .\nkernelqual_target = cuda:86, NVIDIA H200\n")
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nkernelqual_paths = .\nkernelqual_target = cuda:86, NVIDIA H200, H20\n"
+    )
     ended = run(tmp_path, TRITON_CACHE_DIR=str(tmp_path / "cache"))
     deep, limited = ended.cases.values()
     assert ended.code == 1, ended.text
@@ -227,6 +244,7 @@ def test_run_on_a_machine_without_them(tmp_path: Path) -> None:
         ("fixed", "fits"), ("FLAG=3", "compile_error"), ("FLAG=2", "fits"),
     ]  # fmt: skip
     assert "compile targets (nothing was launched there)" in ended.text
+    assert ended.text.count("H20 is not compiled for by itself: NVIDIA H200 stands for cuda:90") == 1
     assert_agree(ended)
 
 

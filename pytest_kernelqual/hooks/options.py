@@ -12,7 +12,7 @@ from pytest_kernelqual.errors import SettingsError
 from pytest_kernelqual.model.outcome import OUTCOMES, REQUIRABLE, Evidence
 from pytest_kernelqual.model.profiles import expanded, profiles_problem
 from pytest_kernelqual.model.settings import MIN_REPEATS, ImportMode, Settings
-from pytest_kernelqual.model.targets import find_target
+from pytest_kernelqual.model.targets import distinct_targets
 from pytest_kernelqual.model.values import shown
 
 _T = TypeVar("_T")
@@ -125,12 +125,19 @@ def _gib(text: str) -> float:
     return number
 
 
+def targets_left_out(config: pytest.Config) -> list[str]:
+    """Return a line for each compile target that was named beside another one of its architecture."""
+    return distinct_targets(_named_targets(config))[1]
+
+
 def _targets(config: pytest.Config) -> tuple[str, ...]:
     """Return the compile targets as named, the first of each architecture."""
+    return distinct_targets(_named_targets(config))[0]
+
+
+def _named_targets(config: pytest.Config) -> list[str]:
     given: list[str] = config.getoption("kernelqual_target") or config.getini("kernelqual_target")
-    names = [name.strip() for text in given for name in text.split(",") if name.strip()]
-    first = {find_target(name).name: name for name in reversed(names)}
-    return tuple(name for name in dict.fromkeys(names) if name in first.values())
+    return [name.strip() for text in given for name in text.split(",") if name.strip()]
 
 
 def _cores(config: pytest.Config) -> int:

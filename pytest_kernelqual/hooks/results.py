@@ -15,6 +15,7 @@ from pytest_kernelqual.hooks.benchmark import Benchmarks
 from pytest_kernelqual.hooks.device_check import look_for_device, usage_errors
 from pytest_kernelqual.hooks.item_report import ItemReport, detach, why
 from pytest_kernelqual.hooks.junit_log import close_testcases, junit_log
+from pytest_kernelqual.hooks.options import targets_left_out
 from pytest_kernelqual.hooks.refreshing import (
     over_budget,
     uncollected,
@@ -225,6 +226,7 @@ class Results:
         for told in (
             Totals.together(self._farms.values()).told(),
             targets_summary(self._document.kernels),
+            "\n".join(targets_left_out(self._config)),
             compiled_rows_summary(self._document.compiled_rows),
             rows_summary(self._document.kernels),
             refresh_summary(self._refreshed or []),

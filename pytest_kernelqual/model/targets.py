@@ -1,5 +1,6 @@
 """Compile targets by name, and what a block of threads may take there."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from pytest_kernelqual.errors import SettingsError
@@ -101,9 +102,29 @@ def find_target(name: str) -> Target:
     if known not in _TARGETS:
         raise SettingsError(
             f"compile target {name!r} is not known; use one of {', '.join(_TARGETS)}, "
-            f"or a product such as {', '.join(list(_PRODUCTS)[:3])}, ..."
+            f"or the name of a product that has one of these words: {', '.join(_PRODUCTS)}"
         )
     return _TARGETS[known]._replace(compute_units=compute_units)
+
+
+def distinct_targets(names: Sequence[str]) -> tuple[tuple[str, ...], list[str]]:
+    """Return the first name of each architecture, which stands for it, and a line for each of the others.
+
+    Raises:
+        SettingsError: A name is not known.
+    """
+    first: dict[str, str] = {}
+    lines = []
+    for name in dict.fromkeys(names):
+        target = find_target(name)
+        stands = first.setdefault(target.name, name)
+        if stands != name:
+            units = [str(find_target(one).compute_units or "unknown") for one in (stands, name)]
+            lines.append(
+                f"{name} is not compiled for by itself: {stands} stands for {target.name} "
+                f"(compute units: {units[0]}; {name}: {units[1]})"
+            )
+    return tuple(first.values()), lines
 
 
 def _named(name: str) -> str:
