@@ -151,6 +151,8 @@ class DryRun:
     launches: list[DryLaunch] = field(default_factory=list)
     strays: int = 0
     """Launches past the kernel objects, such as those of a library's own launch cache: kept back, not described."""
+    ended: bool = False
+    """Production has returned, so that there are no further launches; set by whoever calls it."""
     stand_ins: list["weakref.ref[NotCompiled]"] = field(default_factory=list)
 
     def retained(self) -> int:

@@ -254,6 +254,7 @@ class Executor:
                     trace.whole() if trace is not None else nullcontext(),
                 ):
                     returned = self._called(config)
+                self._dry.ended = True
                 if trace is not None:
                     for name, value in [*leaves("return", returned), *self._grads()]:
                         trace.note(name, value)

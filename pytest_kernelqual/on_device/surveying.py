@@ -126,7 +126,7 @@ class CompileSurvey:
             outcome = refused[0]
         elif failed is not None:
             self._not_surveyed.append(f"{case.spec.name}[{case.case.id}] {_id(config)}: {reason}")
-        whole = failed is None
+        whole = failed is None or run.ended
         del failed  # its frames hold tensors
         kernel = None if case.spec.kernel is None else kernel_function(case.spec.kernel)
         own = []
