@@ -50,11 +50,12 @@ BY_WORDS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     (("-k", "not zeta and not gamma"), {}),
     (("-k", "gamma and not zeta"), {}),
 ]
+MISSING_ROW = "qual_b.py::gamma::test_committed[default-NVIDIA_H200]"
 # A committed file is checked together with its spec.
 BY_PATHS: list[tuple[tuple[str, ...], dict[str, str]]] = [
     (("qual_b.py::gamma::test_candidates[r]", "qual_b.py::broken"), {}),
     (("committed_configs", "qual_a.py::zeta"), {}),
-    (("qual_b.py::gamma::test_candidates[p]", "qual_b.py::gamma::test_candidates[q]"), {}),
+    (("qual_b.py::gamma::test_candidates[p]", "qual_b.py::gamma::test_candidates[q]", MISSING_ROW), {}),
     (("qual_a.py::alpha",), {}),
 ]
 SPLITS = {"turns": BY_TURNS, "words": BY_WORDS, "paths": BY_PATHS}
@@ -68,7 +69,7 @@ class Runs:
         self.folder = suite(folder / "suite", A, name="qual_a.py")
         suite(self.folder, B, name="qual_b.py")
         (self.folder / "conftest.py").write_text(dedent(SPLITTER))
-        # One row of a key that no case has, which the item of the file tells.
+        # One row of a key that no case has, which the item of the file tells; those of the other kernels are missing.
         Store(self.folder / "committed_configs").update("zeta", H200, changes(null_row({}), null_row({"cols": 64})))
         self._ended: dict[str, list[Ended]] = {}
 
@@ -146,7 +147,7 @@ def test_four_shards_make_the_report_of_the_whole_run(
     assert timeless(out) == timeless(whole.folder / REPORT)
     JENKINS.validate(xml)
     assert told_of(JUnitXml.fromfile(str(xml))) == told_of(whole.junit)
-    assert len(cases_of(whole.junit)) == 11
+    assert len(cases_of(whole.junit)) == 13
     assert main(["merge", *reversed(files), "--json", f"{out}.2", "--junitxml", f"{xml}.2", *declared]) == 1
     assert (Path(f"{out}.2").read_bytes(), Path(f"{xml}.2").read_bytes()) == (out.read_bytes(), xml.read_bytes())
     took = sum(shard.document.environment.duration_s for shard in shards if shard.document.environment)
@@ -175,7 +176,7 @@ def test_a_missing_shard_is_named_by_its_items(runs: Runs, tmp_path: Path, capsy
         gone = [item.nodeid for item in read(shards[2].folder / REPORT).items if item.selected]
         files = [shard.folder / REPORT for shard in shards if shard is not shards[2]]
         told = refusal(capsys, tmp_path, *files, *more)
-        assert told.startswith(f"kernelqual: error: {len(gone)} of 11 declared items in no shard, so that a shard is")
+        assert told.startswith(f"kernelqual: error: {len(gone)} of 13 declared items in no shard, so that a shard is")
         assert all(repr(nodeid) in told for nodeid in gone)
 
 
@@ -183,7 +184,7 @@ def test_shards_by_path_alone_stay_incomplete(runs: Runs, tmp_path: Path) -> Non
     """Nothing tells what else is declared."""
     out = tmp_path / "merged.json"
     shards = runs.shards("paths")[2:]
-    assert main(["merge", *(str(shard.folder / REPORT) for shard in shards), "--json", str(out)]) == 0
+    assert main(["merge", *(str(shard.folder / REPORT) for shard in shards), "--json", str(out)]) == 1
     document = read(out)
     assert not document.complete
     assert "paths were given: qual_a.py::alpha" in document.incomplete_because[0]
@@ -194,11 +195,11 @@ def test_a_doubled_shard_is_named(runs: Runs, tmp_path: Path, capsys: pytest.Cap
     """With one of its items; so is a shard beside the whole."""
     one, other, *_ = (shard.folder / REPORT for shard in runs.shards("turns"))
     (tmp_path / "copy.json").write_bytes(one.read_bytes())
-    assert "both hold 3 items: 'committed_configs/" in refusal(capsys, tmp_path, one, other, tmp_path / "copy.json")
+    assert "both hold 4 items: 'committed_configs/" in refusal(capsys, tmp_path, one, other, tmp_path / "copy.json")
     assert f"{one} and {one} both hold" in refusal(capsys, tmp_path, one, one)
     told = refusal(capsys, tmp_path, one, runs.whole().folder / REPORT)
     assert str(one) in told
-    assert "both hold 3 items" in told
+    assert "both hold 4 items" in told
 
 
 def test_junit_files_must_be_those_of_the_shards(
