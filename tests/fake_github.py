@@ -10,6 +10,8 @@ from urllib.parse import parse_qs, urlsplit
 
 OWNER = "owner"
 REPOSITORY = f"{OWNER}/kernels"
+MOST_CHARACTERS = 65_536
+"""GitHub takes no longer text of a pull request or comment."""
 TOKEN = "a-token"  # noqa: S105 - of this server
 BOT = "github-actions[bot]"
 
@@ -78,11 +80,12 @@ def serving() -> Iterator[FakeGithub]:
             body = json.loads(self.rfile.read(size)) if size else None
             path = asked.path.removeprefix(f"/repos/{REPOSITORY}")
             known = self.headers["Authorization"] == f"Bearer {TOKEN}" and path != asked.path
-            answer = github.answer(self.command, path, query, body) if known else None
+            too_long = bool(body) and len(body.get("body", "")) > MOST_CHARACTERS
+            answer = github.answer(self.command, path, query, body) if known and not too_long else None
             if answer is None:
                 github.refused.append(f"{self.command} {self.path}")
             told = json.dumps(answer).encode()
-            self.send_response(404 if answer is None else 200)
+            self.send_response(422 if too_long else 404 if answer is None else 200)
             self.send_header("Content-Length", str(len(told)))
             self.end_headers()
             self.wfile.write(told)

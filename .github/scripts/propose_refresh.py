@@ -14,7 +14,14 @@ from pathlib import Path
 
 from api import call
 
+from pytest_kernelqual.report.entries import LONGEST_REASON
+from pytest_kernelqual.report.markdown import COMMENT_CHARACTERS, code
+from pytest_kernelqual.report.phrases import clean
+
 _CONFIGS = Path("committed_configs")
+_GAP = "\n\n"
+_MOST_CHARACTERS = 20_000
+"""Of the list of changed rows; GitHub takes as many characters of a pull request as of a comment."""
 _BOT = ("github-actions[bot]", "41898282+github-actions[bot]@users.noreply.github.com")
 
 
@@ -33,8 +40,12 @@ def main(folder: str, gpu: str) -> int:
     _git("add", "--all", "--", str(_CONFIGS))
     _git("-c", f"user.name={_BOT[0]}", "-c", f"user.email={_BOT[1]}", "commit", "--message", title)
     _git("push", "--force", "origin", branch)
-    report = _kernelqual("report", str(measured / "refresh" / "report.json"), "--format", "markdown")
-    _propose(branch, title, f"{_changes(before, _rows())}\n\n{report}")
+    changes = _changes(before, _rows())
+    limit = COMMENT_CHARACTERS - len(changes) - len(_GAP)
+    report = _kernelqual(
+        "report", str(measured / "refresh" / "report.json"), "--format", "markdown", "--limit", str(limit)
+    )
+    _propose(branch, title, f"{changes}{_GAP}{report}")
     return 0
 
 
@@ -50,11 +61,24 @@ def _rows() -> dict[str, str]:
 
 
 def _changes(before: dict[str, str], after: dict[str, str]) -> str:
-    """Return which configs are others, as Markdown."""
+    """Return which configs are others, as Markdown that leaves room for the report; what it leaves out is counted."""
     names = sorted(before.keys() | after.keys())
     changed = [name for name in names if before.get(name) != after.get(name)]
-    lines = [f"- `{name}`: `{before.get(name, 'no row')}` -> `{after.get(name, 'no row')}`" for name in changed]
-    return "\n".join([f"**{len(changed)} rows changed, {len(names) - len(changed)} kept with new figures**\n", *lines])
+    lines = [f"**{len(changed)} rows changed, {len(names) - len(changed)} kept with new figures**", ""]
+    room = _MOST_CHARACTERS
+    for number, name in enumerate(changed):
+        line = f"- {_code(name)}: {_code(before.get(name, 'no row'))} -> {_code(after.get(name, 'no row'))}"
+        room -= len(line) + 1
+        if room < 0:
+            lines.append(f"- {len(changed) - number} more rows, which the files of this pull request show")
+            break
+        lines.append(line)
+    return "\n".join(lines)
+
+
+def _code(text: str) -> str:
+    """Return what a committed file holds as a code span of one short line, whatever is in it."""
+    return code(clean(text, LONGEST_REASON))
 
 
 def _propose(branch: str, title: str, body: str) -> None:
