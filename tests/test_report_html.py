@@ -169,6 +169,65 @@ def test_filters_and_search_narrow_the_matrix(made: Made) -> None:
     assert opened.texts(kernels) == ["rms_norm_fwd", "broken"]
 
 
+@pytest.mark.parametrize(
+    ("view", "words", "told"),
+    [
+        ("failures", "mismatch", "1 failure shown"),
+        ("failures", "cannot fails", "1 failure shown"),
+        ("failures", "out_of_resources", "0 failures shown"),
+        ("matrix", "mismatch", "1 kernel, 1 candidate shown"),
+        ("matrix", "out of resources", "1 kernel, 1 candidate shown"),
+        ("matrix", "out_of_resources", "1 kernel, 1 candidate shown"),
+        ("matrix", "identical_order", "1 kernel, 1 candidate shown"),
+        ("matrix", "softmax identical binary", "1 kernel, 1 candidate shown"),
+        ("speed", "not timed", "1 committed config shown, 0 of them timed"),
+        ("speed", "not_timed", "1 committed config shown, 0 of them timed"),
+        ("speed", "identical bytes", "3 committed configs shown, 2 of them timed"),
+        ("devices", "not timed", "1 key on 1 device"),
+    ],
+)
+def test_search_finds_outcomes_evidence_and_verdicts(made: Made, view: str, words: str, told: str) -> None:
+    """In every view, by their names and as the page writes them."""
+    opened = made.opened(view=view)
+    opened.page.get_by_role("searchbox").fill(words)
+    opened.status(told)
+    assert not opened.complaints
+
+
+def test_search_finds_failures_by_verdict_and_by_any_of_their_cases(made: Made) -> None:
+    """A candidate that fails in several cases is found by each of them."""
+    kernels = [
+        kernel(
+            case(mismatching("a")),
+            case(candidate("a", "fault", reason="illegal access"), id_="second"),
+            case(fixed=FixedRecord(outcome="incomplete_write", reason="poison"), id_="third"),
+            committed=[row(verdict="slower_than_fixed", passed=False)],
+        )
+    ]
+    opened = made.opened((kernels, NVIDIA))
+    for words in ("second", "illegal", "fault", "incomplete write", "slower than fixed", "slower_than_fixed"):
+        opened.page.get_by_role("searchbox").fill(words)
+        opened.status("1 failure shown")
+    assert not opened.complaints
+
+
+@pytest.mark.parametrize("odd", [None, 5, "three", [], {"a": [1]}, [None, {"a": 1}], True])
+def test_facts_of_any_form_are_shown(made: Made, odd: Any) -> None:
+    """What a record holds beside its outcome is free in form, and hinders no page."""
+    fields = ("output", "elements", "differing", "first_index", "expected", "actual", "max_ulp", "note", "diagnosis")
+    found = dict.fromkeys(fields, odd)
+    details = [{"mismatches": odd, "log": odd}, {"mismatches": [{**found, "note": ""}, found]}, {"mismatches": [odd]}]
+    candidates = [
+        candidate(f"c{number}", "mismatch", reason="bytes differ", detail=one) for number, one in enumerate(details)
+    ]
+    opened = made.opened(([kernel(case(*candidates))], NVIDIA))
+    for number in range(len(details)):
+        opened.page.get_by_role("button", name=f"c{number}").click()
+        assert "bytes differ" in opened.page.get_by_role("dialog").inner_text()
+        opened.page.locator("#detail-close").click()
+    assert not opened.complaints
+
+
 def test_speed_tells_intervals_and_margin(made: Made) -> None:
     """Each timed row has its speed-up with bounds as text and as a bar, and the plot shows all of them."""
     opened = made.opened(view="speed")

@@ -32,6 +32,12 @@ function stateOf([, outcome, evidence]) {
   return name === "qualified" && evidence >= 0 ? data.evidence[evidence] : name;
 }
 
+/** Return the words by which an outcome, evidence or verdict is found: its name, and what the page calls it. */
+const wordsOf = (name) => `${name} ${words(name)} ${MARKS[name]?.[2] ?? ""}`;
+
+/** Return the words by which a record is found. */
+const foundBy = (record) => `${wordsOf(data.outcomes[record[OUTCOME]])} ${wordsOf(stateOf(record))}${record[FLAGS] & FAILS ? " fails" : ""}`;
+
 function badge(state, failing = false) {
   const [glyph, kind, label] = MARKS[state];
   const told = failing ? "fails" : "";

@@ -13,16 +13,20 @@ function factValue(value) {
   return text.includes("\n") ? make("pre", {}, text) : text;
 }
 
-const number = (value) => (typeof value === "number" ? (Number.isInteger(value) ? value.toLocaleString("en") : value.toPrecision(3)) : String(value ?? "–"));
+const number = (value) => (typeof value === "number" ? (Number.isInteger(value) ? value.toLocaleString("en") : value.toPrecision(3)) : freeText(value));
+
+// What a record holds beside its outcome is free in form: anything may stand where a list, a number or a text is expected.
+const freeText = (value) => (value === null || value === undefined ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value));
+const indexText = (value) => (Array.isArray(value) ? `(${value.map(freeText).join(", ")})` : freeText(value));
 
 function mismatchTable(found) {
   const share = (one) => `${number(one.differing)} of ${number(one.elements)} (${number((100 * one.differing) / one.elements)} %)`;
   return plainTable("Outputs that differ",
     ["Output", "Differing", "First at", "Expected", "Got", "Max |difference|", "Max relative", "Max ULP", "NaN or infinite (expected, got)", "Diagnosis"],
     found.map((one) => [
-      one.output, one.note || share(one), one.first_index ? `(${one.first_index.join(", ")})` : "–", one.expected ?? "–", one.actual ?? "–",
+      freeText(one.output), one.note ? freeText(one.note) : share(one), indexText(one.first_index), freeText(one.expected), freeText(one.actual),
       number(one.max_absolute), number(one.max_relative), number(one.max_ulp),
-      `${number(one.nonfinite_expected)}, ${number(one.nonfinite_actual)}`, words(String(one.diagnosis)),
+      `${number(one.nonfinite_expected)}, ${number(one.nonfinite_actual)}`, words(freeText(one.diagnosis)),
     ]));
 }
 
@@ -93,7 +97,7 @@ function candidateDetail(kernel, place) {
         make("h3", {}, one.id),
         make("p", {}, badge(stateOf(record), record[FLAGS] & FAILS), record[FLAGS] & OWN ? " the fixed launch's own config" : "", record[FLAGS] & SHORT ? " weaker evidence than is required" : ""),
         record[REASON] ? make("p", { class: "reason" }, record[REASON]) : null,
-        mismatches.length && drawn ? mismatchTable(mismatches) : null,
+        drawn && mismatches.length ? mismatchTable(mismatches) : null,
         targetTable(one, place),
         Object.keys(facts).length ? factTable(facts) : null,
         Object.keys(rest).length || !drawn ? factTable(drawn ? rest : detail) : null,

@@ -11,14 +11,15 @@ function prepare(report) {
     kernel.states = kernel.cells.map((cell) => new Set(cell.map(({ record }) => stateOf(record))));
     kernel.fails = kernel.worst.filter((record) => record[FLAGS] & FAILS).length;
     kernel.failing = Boolean(kernel.problem) || kernel.cases.some((one) => !one.passed);
-    kernel.text = [kernel.kernel, kernel.nodeid, kernel.problem, ...kernel.notes].join("\n").toLowerCase();
+    const fixed = new Set(kernel.cases.map((one) => data.outcomes[one.fixed.outcome]).filter((name) => name !== "qualified"));
+    kernel.text = [kernel.kernel, kernel.nodeid, kernel.problem, ...kernel.notes, ...[...fixed].map(wordsOf)].join("\n").toLowerCase();
   }
 }
 
 /** Return the text by which a candidate is found; made when it is first looked for. */
 function cellText(kernel, place) {
   kernel.texts ??= kernel.cells.map((cell, number) => [
-    kernel.candidates[number][0], ...cell.map(({ record, place: at }) => `${kernel.cases[at].id}\n${record[REASON]}`),
+    kernel.candidates[number][0], ...cell.map(({ record, place: at }) => `${kernel.cases[at].id}\n${foundBy(record)}\n${record[REASON]}`),
   ].join("\n").toLowerCase());
   return kernel.texts[place];
 }

@@ -72,14 +72,14 @@ start((read) => {
 function failuresOf(reports) {
   const found = [];
   reports.forEach((report) => {
-    const add = (order, kernel, where, what, mark, why, detail) => found.push({ order, report, kernel, where, what, mark, why, detail, text: [kernel, where, what, why].join("\n").toLowerCase() });
+    const add = (order, kernel, where, what, mark, why, detail, more = () => "") => found.push({ order, report, kernel, where, what, mark, why, detail, more });
     for (const problem of report.problems) add(-1, "kernelqual::session", "", "the run as a whole", null, problem, null);
     for (const kernel of report.kernels) {
       if (kernel.problem) add(0, kernel.kernel, "", "declaration", null, kernel.problem, null);
       for (const one of kernel.cases) {
         if (one.passed) continue;
         const fixed = data.outcomes[one.fixed.outcome];
-        if (fixed !== "qualified") add(1, kernel.kernel, one.id, "fixed launch", badge(fixed), one.fixed.reason ?? "", null);
+        if (fixed !== "qualified") add(1, kernel.kernel, one.id, "fixed launch", fixed, one.fixed.reason ?? "", null);
         else for (const line of one.failures) add(2, kernel.kernel, one.id, "case", null, line, null);
       }
       kernel.cells.forEach((cell, place) => {
@@ -87,23 +87,30 @@ function failuresOf(reports) {
         if (!failing.length) return;
         const cases = failing.map(({ place: at }) => kernel.cases[at].id);
         add(3, kernel.kernel, cases.length > 1 ? `${cases[0]} and ${cases.length - 1} more` : cases[0], kernel.candidates[place][0],
-          stateOf(kernel.worst[place]), failing[0].record[REASON], () => candidateDetail(kernel, place));
+          stateOf(kernel.worst[place]), failing[0].record[REASON], () => candidateDetail(kernel, place), () => cellText(kernel, place));
       });
     }
-    for (const row of rowsOf(report)) if (!row.passed) add(4, row.kernel, row.key, row.config, row, row.reasons.at(-1) ?? "", () => rowDetail(row));
+    for (const row of rowsOf(report)) if (!row.passed) add(4, row.kernel, row.key, row.config, row, row.reasons.at(-1) ?? "", () => rowDetail(row), () => row.text);
   });
   return found.sort((a, b) => a.order - b.order);
 }
 
+/** Return the text by which a failure is found; made when it is first looked for. */
+function failureText(entry) {
+  const mark = entry.mark === null ? "fails" : typeof entry.mark === "string" ? wordsOf(entry.mark) : wordsOf(entry.mark.verdict);
+  entry.text ??= [entry.kernel, entry.where, entry.what, mark, entry.why, entry.more()].join("\n").toLowerCase();
+  return entry.text;
+}
+
 function showFailures(panel, all, filters) {
-  const entries = all.filter((entry) => holds(entry.text, filters.words));
+  const entries = filters.words.length ? all.filter((entry) => holds(failureText(entry), filters.words)) : all;
   const body = make("tbody");
   const several = data.reports.length > 1;
   const titles = [several && "Report", "Kernel and candidate", "Outcome", "Why"].filter(Boolean);
   const table = make("table", { class: "plain failures", "aria-label": "Failures" }, make("thead", {}, make("tr", {}, titles.map((title) => make("th", { scope: "col" }, title)))), body);
   const none = all.length ? "No failure matches this search." : data.reports.some((report) => report.failing) ? "The report has no case, and proves nothing." : "Nothing fails.";
   panel.replaceChildren(entries.length ? scrolling("Failures", table) : make("p", { class: "empty" }, none));
-  const mark = (given) => (given === null ? make("span", { class: "badge bad" }, "✗ fails") : given instanceof Element ? given : typeof given === "string" ? badge(given) : verdictBadge(given));
+  const mark = (given) => (given === null ? make("span", { class: "badge bad" }, "✗ fails") : typeof given === "string" ? badge(given) : verdictBadge(given));
   lazily(body, entries, (entry) => make("tr", {},
     several ? make("td", {}, entry.report.environment?.device.name ?? "", make("span", { class: "muted small" }, entry.report.name)) : null,
     make("th", { scope: "row" }, make("span", { class: "name" }, entry.kernel),

@@ -14,7 +14,7 @@ const ROW_COLUMNS = [
 function rowsOf(report) {
   return report.kernels.flatMap((kernel) => kernel.rows.map((row) => {
     row.kernel = kernel.kernel;
-    row.text ??= [kernel.kernel, row.key, row.device, row.config, row.verdict, ...row.reasons].join("\n").toLowerCase();
+    row.text ??= [kernel.kernel, row.key, row.device, row.config, wordsOf(row.verdict), row.evidence && wordsOf(row.evidence), ...row.reasons].join("\n").toLowerCase();
     return row;
   }));
 }
