@@ -288,3 +288,16 @@ def two_passes(x, y, i, n, BLOCK: tl.constexpr, SWAPPED: tl.constexpr):
         tl.store(y + row * BLOCK + p, tl.load(x + row * BLOCK + p) * (3.0 if SWAPPED else 2.0))
     for row in range(n):
         tl.store(y + row * BLOCK + p, tl.load(x + row * BLOCK + p) * (2.0 if SWAPPED else 3.0))
+
+
+@triton.jit
+def read_twice(x, y, i, n, BLOCK: tl.constexpr):
+    row = tl.program_id(0) * n
+    largest = tl.zeros((BLOCK,), tl.float32)
+    for start in range(0, n, BLOCK):
+        p = start + tl.arange(0, BLOCK)
+        largest = tl.maximum(largest, tl.load(x + row + p, mask=p < n, other=0.0))
+    scale = tl.max(largest, 0)
+    for start in range(0, n, BLOCK):
+        p = start + tl.arange(0, BLOCK)
+        tl.store(y + row + p, tl.load(x + row + p, mask=p < n, other=0.0) / scale, mask=p < n)

@@ -150,6 +150,7 @@ class TestTargets:
     def test_counter_of_a_loop_and_place_in_its_tile_are_one_index(self, kernels: ModuleType, target: str) -> None:
         """A maximum, which any order gives, over tiles of any size."""
         assert between(kernels.largest_of_columns, "cuda:90", BLOCK=(128, 512), num_warps=(4, 8)) == []
+        assert between(kernels.read_twice, "cuda:90", BLOCK=(128, 512), num_warps=(4, 8)) == []
         assert bool(between(kernels.largest_of_columns, target, BLOCK=(128, 512))) is target.startswith("hip")
 
     @pytest.mark.parametrize("name", ["chosen_by_place", "chosen_by_program"])

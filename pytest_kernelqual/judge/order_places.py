@@ -52,9 +52,8 @@ class Places:
 
     def apart(self, value: Value, first: Value) -> str:
         """Return how far a place is from another one, in words."""
-        return self._text(
-            self._indexed(_sum(self.polynomial(value, _axes(value)), self.polynomial(first, _axes(first)), -1))
-        )
+        place, other = (self._indexed(self.polynomial(one, _axes(one))) for one in (value, first))
+        return self._text(_sum(place, other, -1))
 
     def polynomial(self, value: Value, axes: Axes) -> Polynomial:
         """Return a place whose own axes have the names of `axes`.
@@ -169,18 +168,11 @@ class Places:
         joined = place
         for program in sorted(self._programs):
             for tile, size in self._ranges.items():
-                found = _joined(joined, program, tile, size, self._index(program, _axis(tile)))
+                found = _joined(joined, program, tile, size, f"{self._index(program, _axis(tile))} of {size}")
                 if found is not None:
                     joined = found
                     self.tiles.setdefault(program, set()).add(size)
                     break
-            if any(program in term for term in joined):
-                self.tiles.setdefault(program, set()).add(1)
-                index = self._index(program, "")
-                joined = {
-                    tuple(sorted(index if name == program else name for name in term)): count
-                    for term, count in joined.items()
-                }
         for counter, (step, bounds) in self._counters.items():
             for tile, size in self._ranges.items():
                 name = f"index by {counter.partition(' (')[0]} ({bounds}) on {_axis(tile)}"
@@ -199,6 +191,19 @@ class Places:
         return f"index by {program}" + (f", axis {number}" if number else "")
 
     def _text(self, place: Polynomial) -> str:
+        """Put a place into words; the number of a program alone is the index of a tile of one place."""
+        names = sorted({name for term in place for name in term})
+        for program in sorted(self._programs):
+            sizes: dict[str, list[str]] = {}
+            for name in names:
+                if name == program:
+                    self.tiles.setdefault(program, set()).add(1)
+                if name == program or name.startswith(f"index by {program}"):
+                    index = self._index(program, "") if name == program else name.partition(" of ")[0]
+                    sizes.setdefault(index, []).append(name)
+            for index, (name, *others) in sizes.items():
+                if not others:
+                    place = {_renamed(term, name, index): count for term, count in place.items()}
         return " + ".join(_term(term, count) for term, count in sorted(place.items())) or "0"
 
 
@@ -224,6 +229,10 @@ def _joined(place: Polynomial, one: str, tile: str, times: int, name: str) -> Po
         return None
     rest = {term: count for term, count in place.items() if one not in term and tile not in term}
     return _sum(rest, _product(of_tile, {(name,): 1}))
+
+
+def _renamed(names: Monomial, old: str, new: str) -> Monomial:
+    return tuple(sorted(new if name == old else name for name in names))
 
 
 def _axis(tile: str) -> str:
