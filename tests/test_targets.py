@@ -11,6 +11,7 @@ from committed_samples import H200
 from pytest_kernelqual.errors import SettingsError
 from pytest_kernelqual.judge.targets import CommittedConfig, target_failures
 from pytest_kernelqual.model.messages import Describe, Described, Progress, Survey, Surveyed
+from pytest_kernelqual.model.outcome import TargetOutcome
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.model.target_record import TargetLaunch, TargetRecord
 from pytest_kernelqual.model.targets import distinct_targets, find_target
@@ -183,16 +184,73 @@ def survey(settings: Settings, path: Path) -> Surveyed:
     return reply
 
 
+GRIDS = """
+import torch, triton, triton.language as tl
+from pytest_kernelqual import Case, Config, kernel_spec
+
+@triton.jit
+def _copy(x, y, n, BLOCK: tl.constexpr):
+    at = (tl.program_id(0) + tl.program_id(1) + tl.program_id(2)) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n), mask=at < n)
+
+MOST = 65535 * 16
+CASES = {"x": (MOST, 0, 1), "y": (MOST, 1, 1), "z": (MOST, 2, 1), "long": (2**31 * 16, 0, 1), "none": (0, 0, 65536)}
+
+@kernel_spec(
+    kernel=_copy,
+    candidates=[Config(BLOCK=1), Config(BLOCK=16)],
+    cases=[Case(which=which) for which in CASES],
+)
+def copied(case, seeded):
+    x = seeded.normal((512,))
+    def launch():
+        y = torch.empty_like(x)
+        def grid(meta):
+            n, axis, z = CASES[case.which]
+            sizes = [1, 1, z]
+            sizes[axis] = triton.cdiv(n, meta["BLOCK"])
+            return tuple(sizes)
+        _copy[grid](x, y, 512, BLOCK=32)
+        return y
+    return launch
+"""
+
+
+@pytest.mark.parametrize("target", ["cuda:90", "hip:gfx942"])
+def test_grids(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, target: str) -> None:
+    """What CUDA's driver refuses, by axis; a grid without programs is not launched, and of AMD nothing is told."""
+    path = tmp_path / "qual_grids.py"
+    path.write_text(GRIDS)
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    found = survey(Settings(root_dir=str(tmp_path), device=f"target:{target}", compile_workers=2), path)
+    refused = {
+        (one.case.removeprefix("which"), one.launch.id): one.launch.reason
+        for one in found.launched
+        if one.launch.outcome == "launch_error"
+    }
+    told = "invalid argument: {} programs along {} of the grid, limit {}"
+    expected = {
+        ("y", "BLOCK=1"): told.format(65535 * 16, "y", 65535),
+        ("z", "BLOCK=1"): told.format(65535 * 16, "z", 65535),
+        ("long", "BLOCK=1"): told.format(2**35, "x", 2**31 - 1),
+        ("long", "BLOCK=16"): told.format(2**31, "x", 2**31 - 1),
+    }
+    assert refused == (expected if target == "cuda:90" else {})
+    assert {one.launch.outcome for one in found.launched} <= {"fits", "launch_error"}
+
+
 SHALLOW = "BLOCK=64, BLOCK_K=32, num_warps=4, num_stages=2"
 DEEP = "BLOCK=128, BLOCK_K=32, num_warps=8, num_stages=8"
 
 
-def test_committed_config_that_its_own_device_cannot_take() -> None:
+@pytest.mark.parametrize("outcome", ["out_of_resources", "compile_error", "launch_error", "timeout"])
+def test_committed_config_that_its_own_device_cannot_take(outcome: TargetOutcome) -> None:
     """It fails the case; on other devices it is a candidate as any other."""
-    gone = TargetLaunch(id="num_warps=8", outcome="out_of_resources", reason="threads: required 2048, limit 1024")
+    gone = TargetLaunch(id="num_warps=8", outcome=outcome, reason="this and that")
     records = [TargetRecord(target=name, shared_limit_bytes=1, launches=[gone]) for name in ("cuda:80", "cuda:90")]
     assert target_failures(records, [CommittedConfig(H200, "num_warps=8"), CommittedConfig(H200, "num_warps=4")]) == [
-        "committed config num_warps=8 of NVIDIA H200: out_of_resources: threads: required 2048, limit 1024"
+        f"committed config num_warps=8 of NVIDIA H200: {outcome}: this and that"
     ]
 
 

@@ -10,7 +10,7 @@ from pytest_kernelqual.model.outcome import TargetOutcome
 from pytest_kernelqual.model.target_record import TargetLaunch, TargetRecord
 
 FIXED = "fixed"
-_FAILING: frozenset[TargetOutcome] = frozenset({"out_of_resources", "compile_error", "timeout"})
+_FAILING: frozenset[TargetOutcome] = frozenset({"out_of_resources", "compile_error", "launch_error", "timeout"})
 
 
 def target_of(device: CommittedDevice) -> str:

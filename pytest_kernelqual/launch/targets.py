@@ -1,6 +1,6 @@
 """Compile for targets, and hold what the code takes against their limits."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import make_backend
@@ -23,6 +23,16 @@ def must_fit(target: Target, resources: Mapping[str, int]) -> None:
         required = resources.get(name, 0)
         if required > limit:
             raise OutOfResources(required, limit, kind)
+
+
+def grid_problem(target: Target, grid: Sequence[int] | None) -> str:
+    """Return why the driver would refuse a grid, as it does once the code is loaded; empty where it would not."""
+    if grid is None or 0 in grid:  # with nothing to do, Triton does not ask the driver
+        return ""
+    for axis, programs, most in zip("xyz", grid, target.most_programs, strict=False):
+        if programs > most:
+            return f"invalid argument: {programs} programs along {axis} of the grid, limit {most}"
+    return ""
 
 
 def activate(target: Target) -> None:

@@ -33,7 +33,9 @@ EVIDENCE: tuple[Evidence, ...] = get_args(Evidence)
 REQUIRABLE: tuple[Evidence, ...] = EVIDENCE[1:]
 
 # Of a launch that is only compiled: whether it could be made. What cannot be known without running is `unknown`.
-TargetOutcome = Literal["fits", "out_of_resources", "compile_error", "timeout", "unsupported", "unknown"]
+TargetOutcome = Literal[
+    "fits", "out_of_resources", "compile_error", "launch_error", "timeout", "unsupported", "unknown"
+]
 
 # What the tool was doing when a launch ended; a compile that is too slow is recorded, a run that hangs fails.
 Phase = Literal["inputs", "compile", "run", "compare", "oracle"]

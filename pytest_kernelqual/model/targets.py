@@ -6,6 +6,9 @@ from typing import NamedTuple
 from pytest_kernelqual.errors import SettingsError
 
 _KIB = 1024
+# CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": x, y and z of a grid of blocks, for
+# all of them. What a HIP launch says to large grids is not documented for each device.
+_CUDA_GRID = (2**31 - 1, 65535, 65535)
 
 
 class Target(NamedTuple):
@@ -21,6 +24,11 @@ class Target(NamedTuple):
     """Registers that a thread may have; the compiler keeps to it, and puts on the stack what is beyond."""
     compute_units: int = 0
     """Streaming multiprocessors or compute units of a product; 0 where they are not known."""
+
+    @property
+    def most_programs(self) -> tuple[int, ...]:
+        """Return how many programs a grid may have along each axis; empty where that is not known."""
+        return _CUDA_GRID if self.name.startswith("cuda:") else ()
 
 
 # NVIDIA: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability": maximum shared memory per

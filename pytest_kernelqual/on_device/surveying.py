@@ -8,6 +8,7 @@ from msgspec import structs
 
 from pytest_kernelqual.judge.dead_axes import Launched, dead_axes
 from pytest_kernelqual.launch import DryRun, Specialisation, classify, kernel_function
+from pytest_kernelqual.launch.targets import grid_problem
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import CompiledFor, CompileFailure, Surveyed
 from pytest_kernelqual.model.outcome import Outcome, TargetOutcome
@@ -42,6 +43,8 @@ class _Launched(NamedTuple):
     """What is told of it where it needs none, or where those that it needs tell only a part."""
     whole: bool = True
     """What it launches is known to its end."""
+    refused: str = ""
+    """Why the driver would refuse one of the launches; empty where it would not."""
     sketch: Sketch | None = None
     """For targets: what tells it from the fixed launch besides code."""
 
@@ -130,12 +133,16 @@ class CompileSurvey:
         del failed  # its frames hold tensors
         kernel = None if case.spec.kernel is None else kernel_function(case.spec.kernel)
         own = []
+        grids = []
         for launch in run.launches:
             self._need(launch.specialisation, limit_s)
             if kernel is None or launch.jit.fn is kernel:  # without a kernel, the config is one of all that is launched
                 own.append(launch.specialisation.key)
+                grids.append(launch.grid)
         told = TargetLaunch(id=_id(config), outcome=outcome, reason=reason)
-        self._add(case, config, own, told, whole=whole, sketch=sketch)
+        problems = [] if self._target is None else [grid_problem(self._target, grid) for grid in grids]
+        problem = next(filter(None, problems), "")
+        self._add(case, config, own, told, whole=whole, refused=problem, sketch=sketch)
         self._launches += len(run.launches)
         self._tainted |= run.retained() > 0
 
@@ -158,10 +165,12 @@ class CompileSurvey:
         otherwise: TargetLaunch,
         *,
         whole: bool = True,
+        refused: str = "",
         sketch: Sketch | None = None,
     ) -> None:
         if case.executor.exposure == PLAIN:
-            self._launched.append(_Launched(case.spec.name, case.case.id, config, keys, otherwise, whole, sketch))
+            named = (case.spec.name, case.case.id, config)
+            self._launched.append(_Launched(*named, keys, otherwise, whole, refused, sketch))
 
     def _need(self, specialisation: Specialisation, limit_s: float) -> None:
         key = specialisation.key
@@ -223,7 +232,7 @@ class CompileSurvey:
             told = launched.otherwise
             if launched.config is None:
                 fixed[launched.spec, launched.case] = launched.sketch
-            if ended and (launched.whole or not all(map(_can_launch, ended))):
+            if ended and (launched.whole or launched.refused or not all(map(_can_launch, ended))):
                 taken = [ending.facts.resources for ending in ended if ending.facts is not None]
                 names = sorted({name for one in taken for name in one})
                 worst = next((one for one in ended if not _can_launch(one)), Ending(compiled=True))
@@ -233,6 +242,8 @@ class CompileSurvey:
                     reason=worst.reason,
                     resources={name: max(one.get(name, 0) for one in taken) for name in names},
                 )
+                if told.outcome == "fits" and launched.refused:
+                    told = structs.replace(told, outcome="launch_error", reason=launched.refused)
                 if told.outcome == "fits" and launched.config is not None:
                     of_fixed = fixed.get((launched.spec, launched.case))
                     told = structs.replace(told, evidence=evidence(of_fixed, launched.sketch, facts))

@@ -13,7 +13,9 @@ from pytest_kernelqual.report.target_needs import target_needs
 
 _LONGEST = 300
 _LONGEST_NAME = 60
-_REFUSED: tuple[TargetOutcome, ...] = ("out_of_resources", "compile_error", "timeout", "unsupported", "unknown")
+_REFUSED: tuple[TargetOutcome, ...] = (
+    "out_of_resources", "compile_error", "launch_error", "timeout", "unsupported", "unknown",
+)  # fmt: skip
 _KIB = 1024
 _HEADERS = (
     "kernel", "target", "fit", "shared KiB (free)", "registers (free)", "threads", "stack bytes", "spilled bytes",
