@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from committed_samples import H200, KERNEL, changes, many_rows, null_row, row
@@ -13,6 +14,7 @@ from msgspec import structs
 
 from pytest_kernelqual.cli import main
 from pytest_kernelqual.committed.checking import check
+from pytest_kernelqual.committed.refusal import Refusal
 from pytest_kernelqual.committed.schema import Row
 from pytest_kernelqual.committed.store import Store
 
@@ -74,6 +76,11 @@ FINDINGS = {
     "no rows": (_no_rows, FILE, "has no rows; remove it"),
     "another kernel": (rewrite(lambda text: text.replace(KERNEL, "softmax")), FILE, "belongs into folder 'softmax'"),
     "another device": (rewrite(lambda text: text.replace("NVIDIA H200", "NVIDIA H100")), FILE, "'nvidia_h100.json'"),
+    "a way of timing that there is not": (
+        rewrite(lambda text: text.replace('"method": "graph"', '"method": "guess"')),
+        FILE,
+        "method 'guess' is no way of timing; use 'graph' or 'events'",
+    ),
     "no JSON file": (add(f"{KERNEL}/notes.txt"), f"{KERNEL}/notes.txt", "nothing reads it"),
     "a file in the root": (add("nvidia_h200.json"), "nvidia_h200.json", "nothing reads it"),
     "a link to nowhere": (_unreadable, f"{KERNEL}/gone.json", "a link that leads nowhere"),
@@ -92,6 +99,48 @@ def test_each_finding_is_one_line(folder: Path, name: str, capsys: pytest.Captur
     assert why in finding
     assert summary.startswith("1 finding; ")
     assert told.err == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "told"),
+    [
+        ("num_warps", ["8", True, 8.5, 8.0, -1, 0, 7, 128, None], "is no power of two from 1 to 64"),
+        ("num_ctas", ["1", False, 0, 3, 32, None], "is no power of two from 1 to 16"),
+        ("num_stages", ["3", True, 2.0, -1, 101, None], "is no whole number from 0 to 100"),
+        ("maxnreg", ["64", True, 64.0, 0, 257], "is no whole number from 1 to 256"),
+    ],
+)
+def test_launch_options_have_types_and_ranges(
+    folder: Path, name: str, values: list[Any], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In an otherwise canonical file, which the plugin refuses by the same line."""
+    written = (folder / FILE).read_text()
+    for value in values:
+        (folder / FILE).write_text(written.replace('"num_warps": 8', f'"{name}": {json.dumps(value)}'))
+        assert main(["check", str(folder)]) == 1
+        finding, _ = capsys.readouterr().out.splitlines()
+        assert f"row 1, key {ONE}: config value {name}={value!r} {told}" in finding
+        refused = Store(folder).read(KERNEL, H200)
+        assert (isinstance(refused, Refusal), str(refused)) == (True, finding)
+
+
+@pytest.mark.parametrize("option", ["num_warps=1", "num_stages=0", "num_ctas=16", "maxnreg=256", "maxnreg=null"])
+def test_launch_options_that_a_launch_can_have_are_no_findings(
+    folder: Path, option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Those at the ends of their ranges, and no limit of registers."""
+    name, _, value = option.partition("=")
+    text = (folder / FILE).read_text()
+    (folder / FILE).write_text(text.replace('"num_warps": 8', f'"{name}": {value}'))
+    assert main(["check", str(folder)]) == 0, capsys.readouterr().out
+
+
+def test_an_empty_folder_holds_nothing_to_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Which is said; notes are nothing to check either."""
+    for _ in range(2):
+        assert main(["check", str(tmp_path)]) == 0
+        assert capsys.readouterr().out == f"{tmp_path} holds no committed configs: there is nothing to check\n"
+        add("README.md")(tmp_path)
 
 
 def test_findings_of_several_files_are_all_told(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

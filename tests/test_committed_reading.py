@@ -269,7 +269,7 @@ DECLARED = Declared(space=SPACE, candidates=CANDIDATES, keys=[{"cols": 64, "shap
         (row({"cols": "128"}), ["wrong_type"]),
         (row({"cols": 128.0}), ["wrong_type"]),
         (row({"cols": 128}, {"num_warps": 16}), ["unknown_candidate"]),
-        (row({"cols": 128}, {"num_warps": "8"}), ["wrong_type"]),
+        (row({"cols": 128}, {"num_warps": 4, "fast": "True"}), ["wrong_type"]),
         (row({"cols": 128}, {"num_warps": 4, "fast": 1}), ["wrong_type"]),
         (row({"cols": 128}, {"num_warps": 4}), ["unknown_candidate"]),
         (row({"cols": 128}, space=OTHER_SPACE), ["other_space"]),

@@ -19,8 +19,8 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
         help="check the files of committed configs",
         **described(
             "Check every file of committed configs: readable, canonical form, schema, duplicates, "
-            "names of files and folders against what is in them, files that nothing reads, "
-            "kernels without a file for a device of which other kernels have one. "
+            "values that no launch can have, names of files and folders against what is in them, "
+            "files that nothing reads, kernels without a file for a device of which other kernels have one. "
             "Whether the code still declares what they hold, `pytest --kernelqual` tells.",
             ["kernelqual check committed_configs"],
             {OK: "no findings", FAILING: "findings, one line each", UNUSABLE: "the folder cannot be read"},
@@ -33,5 +33,7 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
 def _run(options: argparse.Namespace) -> tuple[str, int]:
     found = check(Path(options.folder))
     told = f"{counted(len(found.findings), 'finding')}; {counted(found.files, 'usable file')}"
+    if not found.findings and not found.files:
+        return f"{ascii(options.folder)[1:-1]} holds no committed configs: there is nothing to check\n", OK
     lines = [*found.findings, f"{told} with {counted(found.rows, 'row')}"]
     return "\n".join(lines) + "\n", FAILING if found.findings else OK

@@ -11,10 +11,13 @@ from pytest_kernelqual.committed.refusal import Code, Refusal
 from pytest_kernelqual.committed.schema import COMMITTED_SCHEMA, CommittedFile, Row, key_text
 from pytest_kernelqual.errors import DocumentError
 from pytest_kernelqual.files import strict_json
+from pytest_kernelqual.model.config import launch_option_problem
 from pytest_kernelqual.model.values import encodable, scalar_problem, shown
 
 MAX_BYTES = 4 << 20
 MAX_DEPTH = 16
+_METHODS = ("graph", "events", "")
+"""How rows are timed; the last one is that of a row that was not."""
 _LONGEST_REASON = 300
 _CONFLICT = re.compile(rb"^(?:<{7}|={7}|>{7}|\|{7})(?: .*)?\r?$", flags=re.MULTILINE)
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', flags=re.DOTALL)
@@ -83,9 +86,12 @@ def problem(file: CommittedFile, path: str) -> Refusal | None:
 
 
 def _row_problem(row: Row) -> str | None:
-    return _names_problem("key", row.key) or (
-        _null_problem(row) if row.config is None else _names_problem("config", row.config) or _config_problem(row)
-    )
+    if row.method not in _METHODS:
+        return f"method {shown(row.method)} is no way of timing; use {' or '.join(map(repr, _METHODS[:-1]))}"
+    told = _names_problem("key", row.key)
+    if told or row.config is None:
+        return told or _null_problem(row)
+    return _names_problem("config", row.config) or launch_option_problem(row.config) or _config_problem(row)
 
 
 def _config_problem(row: Row) -> str | None:

@@ -1,7 +1,7 @@
 """Launch configs and the enumeration of candidates."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any
 
@@ -11,6 +11,15 @@ Scalar = bool | int | float | str | None
 
 # A string that cannot be taken for another value stands in an id without quotes.
 _BARE = re.compile(r"(?!(True|False|None|nan|inf)$)[A-Za-z_][A-Za-z0-9_.+-]*")
+
+
+# Values that each launch option can have on some device.
+_LAUNCH_OPTIONS: Mapping[str, Collection[int]] = {
+    "num_warps": (1, 2, 4, 8, 16, 32, 64),
+    "num_ctas": (1, 2, 4, 8, 16),
+    "num_stages": range(101),
+    "maxnreg": range(1, 257),
+}
 
 
 class Config(Mapping[str, Scalar]):
@@ -78,6 +87,19 @@ def grid(**axes: Sequence[Scalar]) -> tuple[Config, ...]:
     """
     values: list[Sequence[Any]] = [list(axis) if _is_axis(axis) else [axis] for axis in axes.values()]
     return tuple(Config(dict(zip(axes, row, strict=True))) for row in product(*values))
+
+
+def launch_option_problem(config: Mapping[str, Scalar]) -> str | None:
+    """Say which launch option of a config that is to steer production has no value that a launch can have, or None."""
+    for name, value in config.items():
+        allowed = _LAUNCH_OPTIONS.get(name)
+        # No limit of registers is `maxnreg=None`; True and 8.0 are no whole numbers.
+        if allowed is None or (name == "maxnreg" and value is None) or (type(value) is int and value in allowed):
+            continue
+        low, high = min(allowed), max(allowed)
+        kind = "whole number" if len(allowed) == high - low + 1 else "power of two"
+        return f"config value {name}={shown(value)} is no {kind} from {low} to {high}; undo the edit, or update the row"
+    return None
 
 
 def _is_axis(axis: object) -> bool:
