@@ -499,3 +499,19 @@ def test_report_of_before_there_were_shards_is_compared(tmp_path: Path) -> None:
     assert read(path).items == []
     done = command("diff", path, stored(tmp_path / "new.json", [kernel(GOOD)]))
     assert (done.returncode, done.stdout) == (0, "nothing changed\n")
+
+
+def test_folders_are_for_history(tmp_path: Path) -> None:
+    """Alone, twice or beside a report; of one report alone it is said what is missing."""
+    report = stored(tmp_path / "a.json", [kernel(case(candidate("a")))])
+    for paths in ([tmp_path], [tmp_path, tmp_path], [report, tmp_path], [tmp_path, report]):
+        done = command("diff", *paths)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr == (
+            f"kernelqual: error: cannot read '{tmp_path}': it is a folder, and diff compares two reports, "
+            f"BASE and HEAD; `kernelqual history {tmp_path}` tells how committed configs moved "
+            "over all reports of a folder\n"
+        )
+    done = command("diff", report)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert f"only BASE '{report}' is given; give HEAD" in done.stderr

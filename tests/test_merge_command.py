@@ -196,7 +196,10 @@ def test_a_doubled_shard_is_named(runs: Runs, tmp_path: Path, capsys: pytest.Cap
     one, other, *_ = (shard.folder / REPORT for shard in runs.shards("turns"))
     (tmp_path / "copy.json").write_bytes(one.read_bytes())
     assert "both hold 4 items: 'committed_configs/" in refusal(capsys, tmp_path, one, other, tmp_path / "copy.json")
-    assert f"{one} and {one} both hold" in refusal(capsys, tmp_path, one, one)
+    assert f"{one} is given twice; give each shard once" in refusal(capsys, tmp_path, one, one)
+    (tmp_path / "link.json").symlink_to(one)
+    told = refusal(capsys, tmp_path, one, other, tmp_path / "link.json")
+    assert f"{tmp_path / 'link.json'} is given twice, as {one} too; give each shard once" in told
     told = refusal(capsys, tmp_path, one, runs.whole().folder / REPORT)
     assert str(one) in told
     assert "both hold 4 items" in told
@@ -213,6 +216,8 @@ def test_junit_files_must_be_those_of_the_shards(
     (tmp_path / "copy.xml").write_bytes(xml[0].read_bytes())
     told = refusal(capsys, tmp_path, *reports, *xml, tmp_path / "copy.xml")
     assert f"{tmp_path / 'copy.xml'}: belongs to none of the reports" in told
+    told = refusal(capsys, tmp_path, *reports, *xml, xml[2])
+    assert told == f"kernelqual: error: {xml[2]} is given twice; give each shard once\n"
     for text in ("", xml[0].read_text()[:200], "<html/>", "<testsuites/>"):
         (tmp_path / "copy.xml").write_text(text)
         told = refusal(capsys, tmp_path, *reports, tmp_path / "copy.xml", *xml[1:])
@@ -220,6 +225,19 @@ def test_junit_files_must_be_those_of_the_shards(
     assert main(["merge", *map(str, reports), str(xml[0]), "--json", str(tmp_path / "x.json")]) == 2
     assert main(["merge", *map(str, reports), "--json", str(tmp_path / "x.json"), "--junitxml", "x.xml"]) == 2
     assert not (tmp_path / "x.json").exists()
+
+
+def test_a_shard_without_items_is_given_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Two such shards are merged, and one that is given twice is named."""
+    for name, document in (("all", shard(0, 1, 2)), ("none", shard()), ("nothing", shard())):
+        write(tmp_path / f"{name}.json", encode(document))
+    paths = [str(tmp_path / f"{name}.json") for name in ("all", "none", "nothing")]
+    assert main(["merge", *paths, "--json", str(tmp_path / "x.json")]) == 0
+    assert "3 reports merged" in capsys.readouterr().out
+    (tmp_path / "x.json").unlink()
+    assert refusal(capsys, tmp_path, *paths[:2], paths[1]) == (
+        f"kernelqual: error: {paths[1]} is given twice; give each shard once\n"
+    )
 
 
 def test_a_splitter_that_comes_before_all_others_hides_nothing(tmp_path: Path) -> None:

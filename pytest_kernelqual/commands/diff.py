@@ -1,10 +1,12 @@
 """`kernelqual diff`: what changed from one report to another, and whether it got worse."""
 
 import argparse
+from pathlib import Path
 from typing import Any, cast
 
 from pytest_kernelqual.commands.declaring import described
 from pytest_kernelqual.commands.exit_status import FAILING, OK, UNUSABLE
+from pytest_kernelqual.errors import DocumentError
 from pytest_kernelqual.files import strict_json
 from pytest_kernelqual.report.change import KINDS, WORSE, ChangeKind, Diff
 from pytest_kernelqual.report.changes import MARGIN, changes
@@ -36,7 +38,8 @@ def add(commands: "argparse._SubParsersAction[Any]") -> None:
         ),
     )
     parser.add_argument("base", metavar="BASE", help="the qualified-configurations.json to compare with")
-    parser.add_argument("head", metavar="HEAD", help="the one that may be worse")
+    # Not required by argparse, since a folder alone is another question, which is told.
+    parser.add_argument("head", metavar="HEAD", nargs="?", help="the one that may be worse")
     parser.add_argument("--format", choices=("text", "markdown", "json"), default="text", help="default: text")
     add_judging(parser)
     add_limit(parser)
@@ -75,9 +78,22 @@ def add_limit(parser: argparse.ArgumentParser) -> None:
 
 
 def _run(options: argparse.Namespace) -> tuple[str, int]:
+    _check_two_reports(options.base, options.head)
     base, head = read_all([options.base, options.head])
     found = changes(base, head, fail_on=options.fail_on, margin=options.margin)
     return _rendered(found, options), FAILING if found.worse else OK
+
+
+def _check_two_reports(base: str, head: str | None) -> None:
+    """Make sure that two reports are given, and name the command for folders of them."""
+    folder = next((path for path in (base, head) if path is not None and Path(path).is_dir()), None)
+    if folder is not None:
+        raise DocumentError(
+            f"cannot read {folder!a}: it is a folder, and diff compares two reports, BASE and HEAD; "
+            f"`kernelqual history {ascii(folder)[1:-1]}` tells how committed configs moved over all reports of a folder"
+        )
+    if head is None:
+        raise DocumentError(f"only BASE {base!a} is given; give HEAD, the report that may be worse, too")
 
 
 def _rendered(diff: Diff, options: argparse.Namespace) -> str:

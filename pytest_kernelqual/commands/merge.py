@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ def _run(options: argparse.Namespace) -> tuple[str, int]:
     xml_files = [name for name in options.files if name.endswith(".xml")]
     if bool(xml_files) != bool(options.junitxml):
         raise DocumentError("JUnit files are merged where they are given (*.xml) and --junitxml says where to")
+    _check_once(options.files)
     _check_apart(options)
     shards, problems = [], []
     for name in options.files:
@@ -70,6 +72,20 @@ def _run(options: argparse.Namespace) -> tuple[str, int]:
     atomic.write_all(outputs)
     text, status = shown(merged)
     return f"{text}\n{len(shards)} reports merged into {_named(options.json)}\n", status
+
+
+def _check_once(files: Sequence[str]) -> None:
+    """Make sure that no file is given twice: one of a shard without items would be counted as another shard."""
+    first: dict[str, str] = {}
+    problems = []
+    for path in files:
+        place = os.path.realpath(path)
+        if place in first:
+            same = "" if first[place] == path else f", as {_named(first[place])} too"
+            problems.append(f"{_named(path)} is given twice{same}; give each shard once")
+        first.setdefault(place, path)
+    if problems:
+        raise DocumentError("\n".join(dict.fromkeys(problems)))
 
 
 def _check_apart(options: argparse.Namespace) -> None:
