@@ -1,5 +1,8 @@
 """The interpreter's matrix products: the same bytes whatever the tile."""
 
+import importlib
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,13 +11,25 @@ from triton import language as tl
 from triton.runtime import interpreter
 
 from pytest_kernelqual.on_device.interpreter import prepare_interpreter
+from pytest_kernelqual.on_device.libdevice import _MODULES
 
 SIZES = st.sampled_from([1, 2, 16, 33, 64])
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _patched() -> None:
+def _patched() -> Iterator[None]:
+    """Patch this process, and undo it: tests that compile need Triton as it is."""
+    places = [interpreter, interpreter.InterpreterBuilder, interpreter.FunctionRewriter]
+    places += [importlib.import_module(f"triton.language.extra.{name}") for name in _MODULES]
+    before = [dict(vars(place)) for place in places]
     prepare_interpreter()
+    yield
+    for place, held in zip(places, before, strict=True):
+        for name, value in list(vars(place).items()):
+            if name not in held:
+                delattr(place, name)
+            elif held[name] is not value:
+                setattr(place, name, held[name])
 
 
 def dot(a: np.ndarray, b: np.ndarray, total: np.ndarray, kind: tl.dtype = tl.float32) -> np.ndarray:
