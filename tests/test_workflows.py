@@ -63,7 +63,9 @@ def test_nothing_that_zizmor_knows_is_wrong() -> None:
 
 def test_shellcheck_finds_nothing(tmp_path: Path) -> None:
     """In the scripts, and in the commands of steps."""
-    scripts = [path for path in (ROOT / ".ci" / "run", *(GITHUB / "scripts").iterdir()) if not path.suffix]
+    scripts = [
+        path for path in (ROOT / ".ci" / "run", *(GITHUB / "scripts").iterdir()) if path.is_file() and not path.suffix
+    ]
     assert len(scripts) > 3
     commands = [step["run"] for path in [*WORKFLOWS, ACTION] for step in steps_of(path) if "run" in step]
     for number, command in enumerate(commands):
