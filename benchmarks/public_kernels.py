@@ -126,6 +126,8 @@ def run(path: Path, device: str, target: str, limit_s: float) -> dict[str, Any] 
         report = Path(name) / "report.json"
         command = [sys.executable, "-m", "pytest", "--kernelqual", str(path), "-q", "-p", "no:cacheprovider"]
         command += [f"--kernelqual-device={device}", f"--kernelqual-json={report}"]
+        (rows := Path(name) / "rows").mkdir()  # those of this repository are of its own kernels
+        command += ["-o", f"kernelqual_committed={rows}"]
         command += [f"--kernelqual-target={target}"] if target else []
         if not importlib.metadata.entry_points(group="pytest11", name="kernelqual"):  # a tree that is not installed
             command += ["-p", "pytest_kernelqual.plugin"]
