@@ -7,7 +7,7 @@ import pytest
 from hypothesis import settings
 
 # How long an example takes says more about the machine than about the code.
-settings.register_profile("kernelqual", deadline=None)
+settings.register_profile("kernelqual", deadline=None, max_examples=60)
 settings.load_profile("kernelqual")
 
 # A shell that starts jobs in the background lets them ignore Ctrl-C, and so would every pytest that a test starts.
