@@ -1,7 +1,7 @@
 """The printed IR of one kernel as operations and values, without Triton."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -88,6 +88,11 @@ def is_integer(type_text: str) -> bool:
 def is_pointer(type_text: str) -> bool:
     """Tell whether the elements are addresses, or the value describes a tensor in memory."""
     return element(type_text).startswith(("!tt.ptr", "!tt.tensordesc"))
+
+
+def addresses(operands: Iterable[Value]) -> list[Value]:
+    """Return the operands of a load or store that say where it is: pointers and offsets."""
+    return [item for item in operands if is_pointer(item.type) or element(item.type) in {"i32", "i64"}]
 
 
 def split_top(text: str, separator: str = ",") -> list[str]:

@@ -10,9 +10,9 @@ from pytest_kernelqual.judge.order_ir import (
     Operation,
     UnreadableError,
     Value,
+    addresses,
     element,
     is_integer,
-    is_pointer,
     parse,
 )
 from pytest_kernelqual.judge.order_loops import loop_depth
@@ -165,8 +165,7 @@ def _place(store: Operation, first: Operation, slices: Slices) -> str:
 
 def _address(store: Operation) -> list[Value]:
     stored = store.operands[_stored(store)]
-    places = (item for item in store.operands if item is not stored)
-    return [item for item in places if is_pointer(item.type) or element(item.type) in {"i32", "i64"}]
+    return addresses(item for item in store.operands if item is not stored)
 
 
 def _store(operation: Operation, slices: Slices) -> Node:

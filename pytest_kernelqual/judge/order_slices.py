@@ -13,9 +13,9 @@ from pytest_kernelqual.judge.order_ir import (
     Operation,
     UnreadableError,
     Value,
+    addresses,
     element,
     is_integer,
-    is_pointer,
     shape,
 )
 from pytest_kernelqual.judge.order_loops import Loops, fold, loop_depth, yielded
@@ -89,8 +89,8 @@ class Slices:
         for alike in self._loads.values():
             loads = [load for load in alike if load in behind]
             if len(loads) > 1:
-                first = _placed(loads[0])
-                apart |= {load: "; ".join(map(self.places.apart, _placed(load), first)) for load in loads}
+                first = addresses(loads[0].operands)
+                apart |= {load: "; ".join(map(self.places.apart, addresses(load.operands), first)) for load in loads}
         if not apart:
             return None
         made = copy(self)
@@ -358,11 +358,6 @@ class Slices:
     def _branch(self, operation: Operation, sides: list[Node], scope: Scope) -> Node:
         condition = self._chosen(operation.operands[0], [self.value(operation.operands[0], scope.over({})), *sides])
         return Node("scf.if", (), (("condition", condition), ("then", sides[0]), ("else", sides[1])))
-
-
-def _placed(load: Operation) -> list[Value]:
-    """Return what says from where a load reads."""
-    return [item for item in load.operands if is_pointer(item.type) or element(item.type) in {"i32", "i64"}]
 
 
 def _constant(operation: Operation) -> Node:
