@@ -4,7 +4,7 @@ import ctypes
 import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from hashlib import sha256
 from typing import Any
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes, _get_current_dispatch_mode_stack
 
 from pytest_kernelqual.errors import UnknownProgramError
+from pytest_kernelqual.launch.patching import patch
 from pytest_kernelqual.launch.storages import Storages
 
 # Contents up to this size are hashed; of larger ones it is known only whether they lie in the same memory.
@@ -96,11 +97,9 @@ class CallTrace(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 self._refuse("a tensor is printed, which reads its values")
             return str(formatted(tensor, **how))
 
-        printing._str = seen  # noqa: SLF001 - as above
-        try:
+        with ExitStack() as undo:
+            patch(undo, printing, "_str", seen)
             yield
-        finally:
-            printing._str = formatted  # noqa: SLF001 - as above
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
