@@ -108,6 +108,7 @@ class Farmed(NamedTuple):
             "TRITON_CACHE_DIR": str(self.folder / "cache"),
             "TMPDIR": str(self.folder / "tmp"),  # what other runs on this machine say of the same code is no part of it
             "COMPILED": str(self.folder / "compiled.log"),
+            "LAUNCHERS": str(self.folder / "launchers.log"),
             "DEVICES": str(self.folder / "devices.log"),
         }
 
@@ -168,6 +169,14 @@ class TestColdRun:
         assert (len(farmed.compiled), set(farmed.compiled.values())) == (FINE_OBJECTS, {1})
         assert farmed.owners == set(farmed.devices)
         assert 1 <= len(farmed.compilers) <= 2
+
+    def test_a_launcher_of_each_signature_is_made_once(self, cold: tuple[Farmed, Ended]) -> None:
+        """Before the launches: making one may compile C. Those of the other code objects find it made."""
+        farmed, _ = cold
+        made = [line.split(" ", 1) for line in (farmed.folder / "launchers.log").read_text().splitlines()]
+        ahead = [types for pid, types in made if pid in farmed.compilers]
+        assert (ahead, made[0][0] in farmed.compilers) == (["*fp32 *fp32 i32 constexpr"], True)
+        assert {types for _, types in made} == set(ahead)
 
     def test_second_run_compiles_nothing(self, cold: tuple[Farmed, Ended]) -> None:
         """Triton's cache holds what compiles."""

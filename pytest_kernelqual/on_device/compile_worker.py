@@ -12,7 +12,7 @@ import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -53,6 +53,8 @@ class Job(NamedTuple):
     """Where it is compiled for a target: what it takes is read, and held against the target's limits."""
     ordered: bool = False
     """Its arithmetic order is read, to be kept beside it; without a target, it is compiled already."""
+    launcher: Callable[[Any, Any], Any] | None = None
+    """Makes, of source and metadata, what calls the code: some versions of Triton compile C for each signature."""
 
     @property
     def key(self) -> str:
@@ -236,6 +238,9 @@ def _compile(job: Job, memory_bytes: int) -> Ending:
             ending = Ending(compiled=True)
             if job.ordered:
                 order_of(compiled)
+            if job.launcher is not None:
+                with contextlib.suppress(Exception):  # the launch will tell
+                    job.launcher(compiled.src, compiled.metadata)
     except Exception as error:  # noqa: BLE001 - whatever a compiler raises
         ending = _failed(error, memory_bytes)
     return msgspec.structs.replace(ending, duration_s=time.monotonic() - began)

@@ -2,9 +2,10 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import structs
+from triton.runtime.driver import driver
 
 from pytest_kernelqual.judge.dead_axes import Launched, dead_axes
 from pytest_kernelqual.launch import DryRun, Specialisation, classify, kernel_function
@@ -189,7 +190,7 @@ class CompileSurvey:
         """Compile what is not cached, and return what does not compile."""
         endings = self._cached
         if self._jobs and not self._fatal:
-            endings |= self._compiled(list(self._jobs.values()), on_compiled)
+            endings |= self._compiled(list(self._with_launchers()), on_compiled)
             # What compiles, and does not lower with one stage, costs its order only.
             again = [job._replace(ordered=False) for job in self._jobs.values() if self._lacks_order_only(job, endings)]
             endings |= self._compiled(again, on_compiled)
@@ -211,6 +212,15 @@ class CompileSurvey:
             tainted=self._tainted,
             fatal=self._fatal,
         )
+
+    def _with_launchers(self) -> Iterator[Job]:
+        """Yield the jobs; on a device, the first of each signature builds what launches of that signature share."""
+        make = None if self._target is not None else getattr(driver.active, "launcher_cls", None)
+        built: set[tuple[Any, ...]] = set()
+        for job in self._jobs.values():
+            types = tuple(job.specialisation.signature.values())
+            yield job if types in built else job._replace(launcher=make)
+            built.add(types)
 
     def _compiled(self, jobs: list[Job], on_compiled: OnCompiled) -> dict[str, Ending]:
         return compile_all(
