@@ -122,8 +122,9 @@ class FakeDevice:
         if machine.refuse:
             return TimingOpened(reason=machine.refuse)
         times = {**machine.times, **machine.only.get(self._number, {})}
-        names = [FIXED if arm is None else Config(arm).id for arm in request.arms]
-        self._times = [times[name] * math.exp(machine.random.gauss(0, machine.bias)) for name in names]
+        if request.arms is not None:
+            names = [FIXED if arm is None else Config(arm).id for arm in request.arms]
+            self._times = [times[name] * math.exp(machine.random.gauss(0, machine.bias)) for name in names]
         launches = math.ceil(request.target_us / self._times[0])
         return TimingOpened(ring=64, launches=launches, quantum_us=machine.quantum_us, empty_us=2.0)
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_kernelqual.on_device.timing import MOST_SETS, sample_size
+from pytest_kernelqual.on_device.sample_size import MOST_SETS, sample_size
 
 L2 = 60 << 20
 

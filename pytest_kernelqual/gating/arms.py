@@ -23,6 +23,8 @@ LONGEST_SAMPLE_US = 1000.0
 _LENGTHENED = 2.6
 # The means of so many rounds count as one round where the longest samples are too noisy.
 _NOISY_ROUNDS = 3
+# So often arms are built anew when samples can get no longer.
+_MOST_REBUILT = 2
 _CLOCK_TOLERANCE = 0.01
 
 # A clock that moved once may have settled; whatever disturbs three attempts stays.
@@ -86,7 +88,15 @@ class Arms:
                     reason = opened.reason if isinstance(opened, Opened) else type(opened).__name__
                     raise UnmeasurableError(f"the fixed launch is not usable: {reason}")
             arms = [dict(config) if config is not None else None for config in self._configs]
-            reply = self._ask(OpenTiming(arms=arms, target_us=target_us))
+            self._get_ready(OpenTiming(arms=arms, target_us=target_us))
+
+    def lengthen(self, target_us: float) -> None:
+        """Have samples of the open arms take about `target_us`, longer than before; raises as `open` does."""
+        with self._shared():
+            self._get_ready(OpenTiming(arms=None, target_us=target_us))
+
+    def _get_ready(self, request: OpenTiming) -> None:
+        reply = self._ask(request)
         if not isinstance(reply, TimingOpened):
             raise KernelqualError(f"OpenTiming was answered by {type(reply).__name__}; this is a fault of the tool")
         if reply.reason:
@@ -143,12 +153,18 @@ class Outcome(NamedTuple):
 
 
 def control(arms: Arms, *, margin: float, qualify: bool) -> GateRecord:
-    """Arm the gate: time arm 0 against arm 1, the same config, and lengthen samples until that is precise enough."""
-    target_us, again = SHORTEST_SAMPLE_US, True
+    """Arm the gate: time arm 0 against arm 1, the same config, and lengthen samples until that is precise enough.
+
+    Arms that differ though that is precise may differ by where they lie, and no longer do when they are built anew.
+    """
+    target_us, anew, rebuilt = SHORTEST_SAMPLE_US, True, 0
     while True:
         longest = target_us >= LONGEST_SAMPLE_US
         try:
-            arms.open(target_us, qualify=qualify)
+            if anew:
+                arms.open(target_us, qualify=qualify)
+            else:
+                arms.lengthen(target_us)
             rounds = arms.sample(0, 1, LAST_LOOK)
             arm = Arm(estimate([log_ratio_of_round(abba) for abba in rounds]), margin)
             if longest and not arm.armed:  # noise of whole samples: longer ones would not average it out
@@ -157,9 +173,10 @@ def control(arms: Arms, *, margin: float, qualify: bool) -> GateRecord:
                 arm = Arm(estimate(means_of(_NOISY_ROUNDS, logs)), margin)
         except UnmeasurableError as error:
             return unmeasurable("control", arms, (0, 1), margin, str(error))
-        if arm.armed or (longest and not (arm.precise and again)):
+        if arm.armed or (longest and not (arm.precise and rebuilt < _MOST_REBUILT)):
             break
-        again = not longest  # arms that differ by where they lie may do so no longer when they are built anew
+        anew = arm.precise  # noise alone is no reason
+        rebuilt += longest
         target_us, qualify = min(target_us * _LENGTHENED, LONGEST_SAMPLE_US), False
     reason = "" if arm.armed else f"timing is too noisy: {_interval(arm.estimate)} for one config against itself"
     outcome = Outcome("ok" if arm.armed else "unmeasurable", arm.estimate, rounds)

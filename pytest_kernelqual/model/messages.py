@@ -78,8 +78,11 @@ class Survey(Struct, frozen=True, tag=True, kw_only=True):
 class OpenTiming(Struct, frozen=True, tag=True, kw_only=True):
     """Get ready to time arms of the open case against each other: compile all of them, build the input sets."""
 
-    arms: list[dict[str, Scalar] | None]
-    """Configs; None is the fixed launch; the same one twice is timed against itself."""
+    arms: list[dict[str, Scalar] | None] | None
+    """Configs; None is the fixed launch; the same one twice is timed against itself.
+
+    Without a list, samples of the arms that are open get longer.
+    """
     target_us: float
     cold: bool = True
 

@@ -1,13 +1,13 @@
 """From an open case to arms that can be timed against each other."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
 import torch
 
 from pytest_kernelqual.errors import KernelqualError
-from pytest_kernelqual.model.config import Config
-from pytest_kernelqual.model.messages import OpenTiming
+from pytest_kernelqual.model.config import Config, Scalar
 from pytest_kernelqual.on_device.forms import Form
 from pytest_kernelqual.on_device.inputs import SeededInputs
 from pytest_kernelqual.on_device.qualify import OpenCase
@@ -37,14 +37,24 @@ class _RingInputs(SeededInputs):
         return super()._pristine(live) if self._changed else live  # there is nothing to put back
 
 
-def compare_arms(opened: OpenCase, request: OpenTiming, ruler: Ruler, *, stream: str) -> Comparison:
-    """Return the comparison that was asked for; UnmeasurableError when the launches cannot be timed.
+def compare_arms(
+    opened: OpenCase,
+    arms: Sequence[dict[str, Scalar] | None],
+    ruler: Ruler,
+    *,
+    stream: str,
+    target_us: float,
+    cold: bool,
+) -> Comparison:
+    """Return a comparison of arms; UnmeasurableError when the launches cannot be timed.
 
     Args:
         opened: A case whose fixed launch qualified.
-        request: Which arms, and how long and on which cache to sample them.
+        arms: Configs; None is the fixed launch.
         ruler: Of this device.
         stream: Names the seeds of the input sets.
+        target_us: How long one sample should take.
+        cold: Whether the inputs should come from memory and not from the L2 cache.
     """
     device, known = opened.device, opened.to_time
     if known is None:
@@ -69,7 +79,7 @@ def compare_arms(opened: OpenCase, request: OpenTiming, ruler: Ruler, *, stream:
         inputs.freeze(launch)
         return InputSet(inputs, launch)
 
-    configs = [Config(arm) if arm is not None else None for arm in request.arms]
+    configs = [Config(arm) if arm is not None else None for arm in arms]
     return Comparison(
         make_set,
         [partial(opened.observed, config) for config in configs],
@@ -77,6 +87,6 @@ def compare_arms(opened: OpenCase, request: OpenTiming, ruler: Ruler, *, stream:
         ruler=ruler,
         output_bytes=known.output_bytes,
         mutates=known.mutates,
-        target_us=request.target_us,
-        cold=request.cold,
+        target_us=target_us,
+        cold=cold,
     )

@@ -217,17 +217,27 @@ class Server:
         return config.problem() or check_config(describe_kernel(spec.kernel), config)
 
     def _open_timing(self, request: OpenTiming) -> TimingOpened:
-        self._comparison = None
         opened = self._opened()
         if self.device.interpreted:
             return TimingOpened(reason="no device: the interpreter is not timed")
         if self._ruler is None:
             self._ruler = probe_ruler()
         try:
-            self._comparison = compare_arms(opened, request, self._ruler, stream=self._stream)
+            if request.arms is None:
+                self._compared().lengthen(request.target_us)
+            else:
+                self._comparison = None  # its memory is wanted
+                self._comparison = compare_arms(
+                    opened,
+                    request.arms,
+                    self._ruler,
+                    stream=self._stream,
+                    target_us=request.target_us,
+                    cold=request.cold,
+                )
         except UnmeasurableError as error:
             return TimingOpened(reason=str(error))
-        plan = self._comparison.plan
+        plan = self._compared().plan
         return TimingOpened(
             method=plan.method,
             cache=plan.cache,
@@ -240,17 +250,21 @@ class Server:
         )
 
     def _sample(self, request: Sample) -> Sampled:
-        if self._comparison is None:
-            raise KernelqualError("no comparison is open; this is a fault of the tool")
+        comparison = self._compared()
         try:
-            self._comparison.warm_up()
+            comparison.warm_up()
             before = self._clocks.read()
             rounds, roughly = request.rounds, request.roughly
-            taken = [self._comparison.rounds(*pair, rounds, roughly=roughly) for pair in request.pairs]
+            taken = [comparison.rounds(*pair, rounds, roughly=roughly) for pair in request.pairs]
         except UnmeasurableError as error:
             return Sampled(rounds=[], reason=str(error))
         clocks = [clock for clock in (before, self._clocks.read()) if clock is not None]
         return Sampled(rounds=taken, clocks=clocks)
+
+    def _compared(self) -> Comparison:
+        if self._comparison is None:
+            raise KernelqualError("no comparison is open; this is a fault of the tool")
+        return self._comparison
 
     def _opened(self) -> OpenCase:
         if self.open_case is None:

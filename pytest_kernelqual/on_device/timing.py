@@ -14,17 +14,13 @@ import torch
 from pytest_kernelqual.errors import UnmeasurableError
 from pytest_kernelqual.on_device.captures import bound_pool, capturing
 from pytest_kernelqual.on_device.inputs import SeededInputs
+from pytest_kernelqual.on_device.sample_size import L2_FACTOR, Cache, l2_bytes, sample_size
 
 Method = Literal["graph", "events"]
-Cache = Literal["cold", "warm"]
 
-MOST_SETS = 1024
-_L2_FACTOR = 2
-_MOST_RING_BYTES = 8 << 30
 _QUANTA = 100
 _EMPTY_INTERVALS = 20
 _PROBES = 200
-_MOST_LAUNCHES = 20_000
 # What the device spins before each sample, about 15 us, while the host queues the sample.
 _SPIN_CYCLES = 30_000
 # What it spins before the first of many samples, about 0.2 ms: the host is ahead from then on.
@@ -140,24 +136,30 @@ class Comparison:
         self._ruler = ruler
         bound_pool()
         first = make_set()
-        footprint = _input_bytes(first.inputs) + output_bytes
+        self._make_set = make_set
+        self._footprint = _input_bytes(first.inputs) + output_bytes
         self._sets = [first]
+        self._mutates = mutates
+        self._cold = cold
         for arm in range(len(arms)):
             self._warm_up(arm, first)
-        time_us = self._rough_time_us(mutates=mutates)
-        wanted = math.ceil(max(target_us, ruler.shortest_us()) / time_us)
-        size = sample_size(wanted, footprint, l2_bytes(), mutates=mutates, cold=cold)
-        launches = size.launches
-        self._sets += [make_set() for _ in range(1, size.ring)]
-        self._flush = _flush_buffer() if size.flushed else None
-        self._mutates = mutates
-        self._live, self._pristine = _memories(self._sets) if mutates else ([], [])
-        self._graphs: dict[tuple[int, int], torch.cuda.CUDAGraph] = {}
+        self._time_us = self._rough_time_us(mutates=mutates)
         self._spin_cycles = _SPIN_CYCLES
+        self.lengthen(target_us)
+
+    def lengthen(self, target_us: float) -> None:
+        """Have a sample take about `target_us` from now on, which is longer than before."""
+        wanted = math.ceil(max(target_us, self._ruler.shortest_us()) / self._time_us)
+        size = sample_size(wanted, self._footprint, l2_bytes(), mutates=self._mutates, cold=self._cold)
+        launches = size.launches
+        self._sets += [self._make_set() for _ in range(len(self._sets), size.ring)]
+        self._flush = _flush_buffer() if size.flushed else None
+        self._live, self._pristine = _memories(self._sets) if self._mutates else ([], [])
+        self._graphs: dict[tuple[int, int], torch.cuda.CUDAGraph] = {}
         method: Method = "graph" if self._capture(0, launches) else "events"
         if method == "events":
             launches = min(launches, 2_000)
-        self.plan = Plan(method, size.cache, size.ring, launches, footprint, mutates)
+        self.plan = Plan(method, size.cache, size.ring, launches, self._footprint, self._mutates)
 
     def warm_up(self) -> None:
         """Run the first arm until the clocks are as they stay."""
@@ -334,48 +336,8 @@ def _memories(sets: Sequence[InputSet]) -> tuple[list[torch.Tensor], list[torch.
     return [memory.live for memory in memories], [memory.pristine for memory in memories]
 
 
-def l2_bytes() -> int:
-    """Return the size of the L2 cache of the current device."""
-    return int(torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size)
-
-
-class SampleSize(NamedTuple):
-    """How many launches make a sample, on how many input sets, and whether the L2 cache is emptied before it."""
-
-    launches: int
-    ring: int
-    flushed: bool
-    cache: Cache
-
-
-def sample_size(wanted: int, footprint: int, l2: int, *, mutates: bool, cold: bool) -> SampleSize:
-    """Return the size of a sample of about `wanted` launches.
-
-    Inputs come from memory when the sets that are gone through in turn put each other out of the L2 cache, or when
-    each set is used once a sample and the cache was emptied before.
-    Launches that change their inputs get a set each, restored before the sample.
-
-    Args:
-        wanted: Launches that take long enough.
-        footprint: Bytes that a launch reads and writes at most.
-        l2: Bytes of the cache.
-        mutates: Whether launches change their inputs.
-        cold: Whether inputs should come from memory.
-    """
-    launches = min(max(wanted, 1), _MOST_LAUNCHES)
-    if mutates:
-        launches = min(launches, MOST_SETS, max(1, _MOST_RING_BYTES // max(footprint, 1)))
-        return SampleSize(launches, launches, cold, "cold" if cold else "warm")
-    evicting = math.ceil(_L2_FACTOR * l2 / max(footprint, 1))
-    if cold and evicting <= min(launches, MOST_SETS):
-        return SampleSize(launches, evicting, flushed=False, cache="cold")
-    if cold and launches <= MOST_SETS:
-        return SampleSize(launches, launches, flushed=True, cache="cold")
-    return SampleSize(launches, 1, flushed=False, cache="warm")
-
-
 def _flush_buffer() -> torch.Tensor:
-    return torch.empty(_L2_FACTOR * l2_bytes(), dtype=torch.uint8, device="cuda")
+    return torch.empty(L2_FACTOR * l2_bytes(), dtype=torch.uint8, device="cuda")
 
 
 def _input_bytes(inputs: SeededInputs) -> int:
