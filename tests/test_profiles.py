@@ -79,11 +79,17 @@ def test_values_do_not_depend_on_the_parts_they_are_drawn_in(profile: str, monke
     assert drawn() == whole
 
 
-@given(st.lists(st.integers(0, 2**40), min_size=1, max_size=20), st.integers(0, 3))
-def test_words_at_places_are_those_in_sequence(places: list[int], lane: int) -> None:
+@given(
+    st.sampled_from([2**31, 2**41]).flatmap(
+        lambda size: st.tuples(st.just(size), st.lists(st.integers(0, size - 1), min_size=1, max_size=20))
+    ),
+    st.integers(0, 3),
+)
+def test_words_at_places_are_those_in_sequence(within: tuple[int, list[int]], lane: int) -> None:
     """Both ways to ask for an element's word give the same one, beyond 2**32 elements too."""
     key = streams.Key("places", 3)
-    found = streams.words_at(key, lane, torch.tensor(places)).tolist()
+    size, places = within
+    found = streams.words_at(key, lane, torch.tensor(places), size=size).tolist()
     assert found == [int(streams.words(key, lane, place, 1, CPU).item()) for place in places]
 
 

@@ -193,6 +193,7 @@ class Executor:
         """Tell what a launch amounts to, without launching; None is the fixed launch.
 
         Memory is zeroed, not poisoned: what kernels would have left there may be used as an index.
+        Nothing is waited for: what the host's own calls do wrong on the device shows at the next wait.
 
         Raises:
             UnknownProgramError: It cannot be told.
@@ -210,7 +211,12 @@ class Executor:
         tensors = [item.tensor for item in self.inputs.tensors]
         look = Look(self.spec.kernel, tensors, device=self.device.torch_device, lasting=self.lasting)
         try:
-            with look.kept_back(), self.observed(config) as log, self.memory.poisoned(0), look.traced():
+            with (
+                look.kept_back(),
+                self.observed(config) as log,
+                self.memory.poisoned(0, inputs=False),  # no kernel is there to read around them
+                look.traced(),
+            ):
                 returned = self._called(config)
             gave = [] if returned is None else list(leaves("return", returned))
             program = look.program(log, gave + self._grads())
@@ -222,8 +228,6 @@ class Executor:
                     raise
             # Whatever else goes wrong may do so for want of results, and shows when it is run.
             raise UnknownProgramError(f"the dry run raised {type(error).__name__}: {first_line(error)}") from None
-        with self.failures():
-            self.device.synchronize()
         return program
 
     def trace(self) -> CallTrace:

@@ -125,17 +125,18 @@ class Memory:
             self._made = 0
 
     @contextmanager
-    def poisoned(self, pattern: int) -> Iterator[None]:
+    def poisoned(self, pattern: int, *, inputs: bool = True) -> Iterator[None]:
         """Give every uninitialised allocation on this kind of device, in all threads, guards and the pattern.
 
-        Guards and gaps of the inputs are filled anew, so that a launch that reads them gives other bytes under another
-        pattern. Pinned, quantised and empty tensors are left alone. A failure to allocate is torch's own.
+        Guards and gaps of the `inputs` are filled anew, so that a launch that reads them gives other bytes under
+        another pattern. Pinned, quantised and empty tensors are left alone. A failure to allocate is torch's own.
         """
         global _poisoning  # noqa: PLW0603 - an operator's kernel is process-wide as well
         if pattern not in range(0x100):
             raise InputError(f"pattern {pattern} is not a byte; use 0 to 255")
-        with plain_allocations(), below_autograd():
-            self._inputs = [buffer.under(pattern) for buffer in self._inputs]
+        if inputs:
+            with plain_allocations(), below_autograd():
+                self._inputs = [buffer.under(pattern) for buffer in self._inputs]
         library = _Library("aten", "IMPL")
         with _lock:
             if _poisoning is not None:

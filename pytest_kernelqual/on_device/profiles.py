@@ -22,6 +22,8 @@ _KEPT_OCTAVES = 3
 _MODERATE_EXPONENT = 10
 _DISTINCT = 3
 _ONE_IN = 8
+_LANES = 3
+"""Those of which kinds of values draw."""
 
 _Part = Callable[[torch.Tensor], torch.Tensor]
 
@@ -82,11 +84,14 @@ class _Within:
     def __init__(self, key: Key, shape: tuple[int, ...], values: Ordinals, *, first: bool) -> None:
         self._key = key
         self._shape = shape or (1,)
+        self._size = prod(self._shape)
         self._row = max(self._shape[-1], 1)
         self._values = values
         self._first = first
         # Products of two values and sums of thousands of them are finite, in float16 (2**6) only just.
         self._top = min(values.most_exponent * 7 // 16, values.most_exponent - 1)
+        self._places = torch.empty(0)
+        self._known: dict[int, torch.Tensor] = {}
 
     def takes(self, profile: str) -> bool:
         """Tell whether the bounds leave the profile anything to choose from."""
@@ -100,13 +105,17 @@ class _Within:
     def mixed(self, at: torch.Tensor) -> torch.Tensor:
         """Rows of most other profiles in turn, without the largest values; of few rows, parts of each take turns."""
         kinds = (self.exponents, self.ties, self.denormals, self._low_rows, self._tame_boundaries, self.one_hot)
-        rows = prod(self._shape) // self._row
+        rows = self._size // self._row
         part = self._row if rows >= len(kinds) else -(-self._row // len(kinds))
         turn = at // part % len(kinds)
         found = torch.empty_like(at)
+        words = [self._words(lane, at) for lane in range(_LANES)]  # drawn together, since kinds ask for few each
         for number, kind in enumerate(kinds):
             places = turn.eq(number).nonzero().squeeze(1)  # to draw all of it by each kind takes several times as long
-            found.index_copy_(0, places, kind(at.index_select(0, places)))
+            some = at.index_select(0, places)
+            self._places = some
+            self._known = {lane: drawn.index_select(0, places) for lane, drawn in enumerate(words)}
+            found.index_copy_(0, places, kind(some))
         return found
 
     def exponents(self, at: torch.Tensor) -> torch.Tensor:
@@ -169,7 +178,7 @@ class _Within:
         tame, choice = self._tame_boundaries(at), self._choice(at)
         largest = self._fitted(self._values.largest - (choice >> 8 & 1), choice >> 30 & 1 == 1)
         wild = (choice >> 9) % _ONE_IN == 0
-        return torch.where(wild & (streams.words_at(self._key, 3, at // self._row) & 1 == 0), largest, tame)
+        return torch.where(wild & (self._words(3, at // self._row) & 1 == 0), largest, tame)
 
     def _tame_boundaries(self, at: torch.Tensor) -> torch.Tensor:
         values, mantissa = self._values, self._values.mantissa_bits
@@ -196,7 +205,7 @@ class _Within:
         nan = largest + 1 + quiet + payload if has_infinity else torch.full_like(at, largest + 1)
         special = torch.where(choice >> 8 & 1 == 1, nan, largest + 1)
         special = torch.where(choice >> 9 & 1 == 1, ~special, special)
-        rare = (choice % _ONE_IN == 0) & (streams.words_at(self._key, 3, at // self._row) & 1 == 1)
+        rare = (choice % _ONE_IN == 0) & (self._words(3, at // self._row) & 1 == 1)
         return torch.where(rare, special, self._spread(at, min(2, self._top), 4))
 
     @property
@@ -216,7 +225,7 @@ class _Within:
             magnitude = top - (octave << mantissa) - (self._long(at) & (1 << mantissa) - 1)
         else:
             magnitude = top - self._long(at) % (top - bottom + 1)
-        return self._values.signed(magnitude, streams.words_at(self._key, 2, at) < 0)
+        return self._values.signed(magnitude, self._words(2, at) < 0)
 
     def _highest(self, exponent: int) -> int:
         return self._values.farthest if self._values.bounded else self._values.power(exponent + 1) - 1
@@ -231,12 +240,20 @@ class _Within:
 
     def _choice(self, at: torch.Tensor) -> torch.Tensor:
         """Return whole numbers of 31 bits, independent of those of `_long` and of the sign that `_spread` takes."""
-        return streams.words_at(self._key, 2, at).to(torch.int64).bitwise_and_(_31_BITS)
+        return self._words(2, at).to(torch.int64).bitwise_and_(_31_BITS)
 
     def _long(self, at: torch.Tensor) -> torch.Tensor:
         """Return whole numbers of 63 bits."""
-        high = streams.words_at(self._key, 0, at).to(torch.int64).bitwise_left_shift_(32)
-        return high.bitwise_xor_(streams.words_at(self._key, 1, at)).bitwise_and_(_63_BITS)
+        high = self._words(0, at).to(torch.int64).bitwise_left_shift_(32)
+        return high.bitwise_xor_(self._words(1, at)).bitwise_and_(_63_BITS)
+
+    def _words(self, lane: int, at: torch.Tensor) -> torch.Tensor:
+        """Return the words of a lane, which nobody may change: they are kept until other places are asked for."""
+        if at is not self._places:
+            self._places, self._known = at, {}
+        if lane not in self._known:
+            self._known[lane] = streams.words_at(self._key, lane, at, size=self._size)
+        return self._known[lane]
 
     def _folded(self, at: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Return the place in the first half of each axis that a place repeats, and whether they are odd halves apart.

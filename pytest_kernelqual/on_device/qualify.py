@@ -169,6 +169,8 @@ class OpenCase:
             program = self._programs.look(config) if look else None
             told = self._programs.without_running(program)
             if told is not None:
+                with executor.failures():
+                    self.device.synchronize()  # what the look did wrong is this candidate's, and no later one's
                 return told
             runs = [self._run_candidate(config, fixed, 0)]
             if not self._exposing or runs[0].outputs is not fixed.outputs:

@@ -18,6 +18,7 @@ _MULTIPLIER_2 = 0x846CA68B
 _GOLDEN = 0x9E3779B9
 
 _SPAN_OF_ONE_WORD = 1 << 20
+_LEAST_TOO_LARGE = 1 << 31  # for int32
 _SPAN_OF_63_BITS = 1 << 63
 _SPAN_OF_64_BITS = 1 << 64
 
@@ -58,8 +59,10 @@ def words(key: Key, lane: int, start: int, count: int, device: torch.device) -> 
     return _mixed(x, _signed(key.words[2 * lane + 1] + (start >> 32) * _GOLDEN))
 
 
-def words_at(key: Key, lane: int, index: torch.Tensor) -> torch.Tensor:
-    """Return the words (int32) of the elements at any places (int64): those that `words` returns for them."""
+def words_at(key: Key, lane: int, index: torch.Tensor, *, size: int) -> torch.Tensor:
+    """Return the words (int32) of the elements at any places (int64) below `size`: what `words` returns for them."""
+    if size <= _LEAST_TOO_LARGE:  # half as many operations, each of which is a launch on a device
+        return _mixed(index.to(torch.int32).add_(_signed(key.words[2 * lane])), _signed(key.words[2 * lane + 1]))
     low = index.add(key.words[2 * lane]).bitwise_and_(0xFFFFFFFF)
     second = index.bitwise_right_shift(32).mul_(_GOLDEN).add_(key.words[2 * lane + 1]).bitwise_and_(0xFFFFFFFF)
     return _mixed(_wrapped(low), _wrapped(second))
