@@ -14,7 +14,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pytest_kernelqual.errors import KernelqualError, SettingsError
-from pytest_kernelqual.model.messages import Hello, Refused, Reply, decode_request, decode_start, encode
+from pytest_kernelqual.files.phase_board import PhaseBoard
+from pytest_kernelqual.model.messages import Hello, Progress, Refused, Reply, decode_request, decode_start, encode
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.model.targets import find_target
 
@@ -56,11 +57,14 @@ def prepare(settings: Settings, send: Callable[[Reply], None]) -> "tuple[Server,
     return Server(settings, device, send), Hello(kind=device.kind, devices=devices, show=show)
 
 
-def serve(channel: socket.socket) -> None:
+def serve(channel: socket.socket, board: PhaseBoard) -> None:
     """Answer the owner until it closes the channel, or until a kernel made the device unusable."""
     stream = channel.makefile("rwb")
 
     def send(reply: Reply) -> None:
+        if isinstance(reply, Progress) and reply.compiled is None:
+            board.write(reply.phase, reply.launches)
+            return
         stream.write(encode(reply))
         stream.flush()
 
@@ -112,14 +116,14 @@ def _no_breakpoints(*_args: Any, **_kwargs: Any) -> None:
 
 
 def main() -> None:
-    """Run with the descriptors of the channel and of the leash as arguments."""
-    channel, leash = int(sys.argv[1]), int(sys.argv[2])
+    """Run with the descriptors of the channel, of the leash and of the phase board as arguments."""
+    channel, leash, board = map(int, sys.argv[1:4])
     sys.argv = ["kernelqual-device"]
     faulthandler.enable(all_threads=False)  # the thread that died tells all; the leash's would only confuse
     sys.breakpointhook = _no_breakpoints
     _die_with_owner(leash)
     with socket.socket(fileno=channel) as connection:
-        serve(connection)
+        serve(connection, PhaseBoard(board))
     atexit._run_exitfuncs()  # noqa: SLF001 - what users have registered, a measurement of coverage say
     sys.stdout.flush()
     sys.stderr.flush()

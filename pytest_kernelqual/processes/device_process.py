@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from msgspec import structs
 
 from pytest_kernelqual.errors import DeviceProcessError, KernelqualError, SettingsError
+from pytest_kernelqual.files.phase_board import PhaseBoard, Whereabouts, shared_memory
 from pytest_kernelqual.model.messages import (
     EnvironmentRead,
     Hello,
@@ -33,6 +34,7 @@ from pytest_kernelqual.processes.device import STARTING, Limits, OnProgress
 _LOG_BYTES = 16_384
 _CLOSE_S = 10.0
 _READ_BYTES = 1 << 20
+_LOOK_S = 0.1  # so often it is looked what a process is at that has not answered
 _NO_LIMITS = Limits(0, 0, 0)
 
 # The child must find the same modules as this process, the tool's own among them, before it imports anything.
@@ -50,6 +52,7 @@ class DeviceProcess:
         self._settings = settings
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
+        self._board: PhaseBoard | None = None
         self._leash = -1
         self._received = bytearray()
         self._hello: Hello | None = None
@@ -90,20 +93,20 @@ class DeviceProcess:
             KernelqualError: The request was refused; the message says why.
         """
         self.hello()
-        phase, launches = "inputs", 0
+        here = Whereabouts("inputs", 0, time.monotonic())
         try:
             self._send(encode(request))
-            deadline = time.monotonic() + limits.of(phase)
             while True:
-                reply = decode_reply(self._read_line(deadline))
+                line, here = self._answer(here, limits)
+                reply = decode_reply(line)
                 if not isinstance(reply, Progress):
                     break
-                phase, launches = reply.phase, reply.launches
-                deadline = time.monotonic() + limits.of(phase)
+                here = Whereabouts(reply.phase, reply.launches, time.monotonic())
                 if on_progress is not None:
                     on_progress(reply)
         except _NoAnswer as silence:
-            raise self._end(silence, phase, launches, limits) from None
+            here = self._newest(here)
+            raise self._end(silence, here.phase, here.launches, limits) from None
         except BaseException:
             self.kill()  # interrupted: what it would answer belongs to no later request
             raise
@@ -179,7 +182,9 @@ class DeviceProcess:
     def _start(self) -> None:
         ours, theirs = socket.socketpair()
         leash_read, leash_write = os.pipe()
-        fds = (theirs.fileno(), leash_read)
+        memory = shared_memory()
+        self._board = PhaseBoard(memory.fileno())
+        fds = (theirs.fileno(), leash_read, memory.fileno())
         command = [sys.executable, "-X", "faulthandler", "-c", _BOOTSTRAP, json.dumps(_sys_path()), *map(str, fds)]
         try:
             self._process = subprocess.Popen(  # noqa: S603 - our own module
@@ -198,6 +203,7 @@ class DeviceProcess:
         finally:
             theirs.close()
             os.close(leash_read)
+            memory.close()
         self._channel, self._leash, self._received = ours, leash_write, bytearray()
         self._hello, self.lost = None, True
         try:
@@ -262,6 +268,22 @@ class DeviceProcess:
         line = bytes(self._received[:end])
         del self._received[: end + 1]
         return line
+
+    def _answer(self, here: Whereabouts, limits: Limits) -> tuple[bytes, Whereabouts]:
+        """Return the next line, and where the process was when it was last looked at: each phase has a limit."""
+        while True:
+            left_s = here.began_s + limits.of(here.phase) - time.monotonic()
+            try:
+                return self._read_line(time.monotonic() + min(left_s, _LOOK_S)), here
+            except _NoAnswer as silence:
+                before, here = here, self._newest(here)
+                if not silence.timed_out or (left_s <= 0 and here == before):
+                    raise
+
+    def _newest(self, here: Whereabouts) -> Whereabouts:
+        """Return where the process is by now; what its board says of earlier requests does not count."""
+        told = self._board.read() if self._board is not None else None
+        return here if told is None or told.began_s < here.began_s else told
 
     def _connected(self) -> socket.socket:
         if self._channel is None:
