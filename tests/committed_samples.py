@@ -27,7 +27,7 @@ def row(key: Key, config: dict[str, Scalar] | None = None, speed_up: float = 1.2
         evidence="identical_bytes",
         output=OUTPUT,
         fixed_output=OUTPUT,
-        times_us=Times(fixed=12.5, committed=10.0),
+        times_us=Times(fixed=10.0 * speed_up, committed=10.0),
         speed_up=speed_up,
         speed_up_samples=[speed_up + 0.01, speed_up, speed_up + 0.02],
         method="graph",

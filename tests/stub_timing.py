@@ -1,7 +1,7 @@
 """A device process that is a GPU by its own account and times by a model: load with `-p stub_timing`.
 
 Spec files are those of `stub_device`, with more in each spec: `keys` by case, `times` by candidate and for `fixed`,
-`noise`, `untimeable` (why), and `dies` ("timing", or "raising"
+`noise`, margins, `cache`, `untimeable` (why), and `dies` ("timing", or "raising"
 where the process lives on with a broken device).
 """
 
@@ -126,8 +126,10 @@ class TimingServer(StubServer):
 def _with_keys(spec: SpecInfo, declared: dict[str, dict[str, dict[str, object]]]) -> SpecInfo:
     keys = declared.get("keys", {})
     cases = [structs.replace(case, key=keys.get(case.id, {"n": case.id})) for case in spec.cases]
-    tolerance_pct = declared.get("tolerance_pct")
-    return structs.replace(spec, cases=cases, space=space_of(spec.name), tolerance_pct=tolerance_pct)
+    given = {
+        name: declared[name] for name in ("tolerance_pct", "near_best_pct", "decay_pct", "cache") if name in declared
+    }
+    return structs.replace(spec, cases=cases, space=space_of(spec.name), **given)
 
 
 def _machine(declared: dict[str, dict[str, float]]) -> Machine:

@@ -69,6 +69,19 @@ def test_each_gate_is_an_entry_of_device_times(folder: Path, ended: Ended) -> No
     assert machine["gpu"] == {"name": "STUB GPU", "architecture": "sm_90", "driver": "1"}
 
 
+def test_a_rival_near_the_margin_is_an_entry_too(tmp_path: Path) -> None:
+    """With the committed config beside it, as the gate has sampled them."""
+    folder = project(tmp_path, {"near": declared(times={"fixed": 10.0, "x": 8.0, "y": 7.7})})
+    commit(folder, "near", chosen("a"))
+    ended = model(folder, *BENCHMARK)
+    name = "test_committed[a-STUB_GPU]"
+    found, (gate,) = entries(folder), [one for one in rows_of(ended)[f"near::{name}"].gates if one.gate == "near_best"]
+    best, own = found[f"near {name} near_best, best"], found[f"near {name} near_best"]
+    assert (best["extra_info"]["config"], own["extra_info"]["config"]) == ("C=y", "C=x")
+    assert best["stats"]["data"] == pytest.approx([abba[place] * 1e-6 for abba in gate.rounds for place in (0, 3)])
+    assert own["stats"]["data"] == pytest.approx([abba[place] * 1e-6 for abba in gate.rounds for place in (1, 2)])
+
+
 def test_table_and_compare_show_them(folder: Path, ended: Ended) -> None:
     """pytest-benchmark's own commands work on the file."""
     assert "benchmark 'fine': 1 tests" in ended.text

@@ -101,6 +101,11 @@ def first(name: str, value: object) -> Callable[[dict[str, Any]], object]:
     return lambda plain: plain["rows"][0].__setitem__(name, value)
 
 
+def every(name: str, value: float) -> Callable[[dict[str, Any]], object]:
+    """Return an edit of a field of the first row, and of its samples alike."""
+    return lambda plain: plain["rows"][0].update({name: value, f"{name}_samples": [value]})
+
+
 @pytest.mark.parametrize(
     ("change", "code", "told"),
     [
@@ -129,6 +134,10 @@ def first(name: str, value: object) -> Callable[[dict[str, Any]], object]:
         (first("speed_up", 0), "wrong_type", "speed_up"),
         (first("speed_up", 10**400), "wrong_type", "speed_up"),
         (first("speed_up", 1.26), "wrong_type", "not the smallest"),
+        (every("speed_up", 1e-300), "wrong_type", "speed_up 1e-300 is not what times_us say, 1.25"),
+        (every("speed_up", 2.0), "wrong_type", "speed_up 2.0 is not what times_us say, 1.25"),
+        (first("times_us", {"fixed": 1e-300, "committed": 1e300}), "wrong_type", "is not what times_us say, 0"),
+        (first("times_us", {"fixed": 1e300, "committed": 1e-300}), "wrong_type", "is not what times_us say, inf"),
         (first("speed_up", None), "wrong_type", "speed_up is missing"),
         (first("speed_up_samples", []), "wrong_type", "not the smallest"),
         (first("times_us", None), "wrong_type", "times_us is missing"),

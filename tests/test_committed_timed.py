@@ -178,6 +178,24 @@ def test_tolerance(tmp_path: Path, tolerance_pct: float | None, arguments: tuple
     agree(ended)
 
 
+@pytest.mark.parametrize(
+    ("times", "given", "verdict"),
+    [
+        ({"fixed": 10.0, "x": 8.0, "y": 7.4}, {}, "slower_than_best"),
+        ({"fixed": 10.0, "x": 8.0, "y": 7.4}, {"near_best_pct": 12.0}, "ok"),
+        ({"fixed": 10.0, "x": 8.0, "y": 7.7}, {"near_best_pct": 2.0}, "slower_than_best"),
+        ({"fixed": 10.0, "x": 9.2, "y": 9.5}, {}, "decayed"),
+        ({"fixed": 10.0, "x": 9.2, "y": 9.5}, {"decay_pct": 30.0}, "ok"),
+        ({"fixed": 10.0, "x": 8.3, "y": 9.5}, {"decay_pct": 2.0}, "decayed"),
+    ],
+)
+def test_margins_of_a_spec(tmp_path: Path, times: dict[str, float], given: dict[str, float], verdict: str) -> None:
+    """A row that was committed at 8 us against 10 us, under margins that are the spec's own or not."""
+    folder = project(tmp_path, {"one": declared(times=times, **given)})
+    commit(folder, "one", chosen("a"))
+    assert verdicts_of(model(folder)) == {"one::test_committed[a-STUB_GPU]": verdict}
+
+
 def test_budget(tmp_path: Path) -> None:
     """Rows after it is spent are checked and not timed; they pass with a note, and the report is not complete."""
     folder = project(tmp_path, {"one": declared("a", "b"), "two": declared()})

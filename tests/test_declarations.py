@@ -85,7 +85,7 @@ def test_plain_values_are_taken(value: Any) -> None:
     ("options", "message"),
     [
         ({"candidate": []}, "kernel_spec has no option 'candidate'; did you mean 'candidates'?"),
-        ({"zzz": 1}, "kernel_spec has no option 'zzz'; options: batch_axis, batch_invariant, candidates"),
+        ({"zzz": 1}, "kernel_spec has no option 'zzz'; options: batch_axis, batch_invariant, cache, candidates"),
         ({"cases": []}, "cases is empty"),
         ({"cases": 5}, "cases=5 must be a list of Case objects"),
         ({"cases": None}, "cases=None must be a list"),
@@ -121,6 +121,10 @@ def test_plain_values_are_taken(value: Any) -> None:
         ({"repeats": 10**6000}, "repeats=<int of 19932 bits> must be"),
         ({"run_timeout_s": "5"}, "run_timeout_s='5' must be a number of seconds"),
         ({"compile_timeout_s": float("nan")}, "compile_timeout_s=nan must be a number of seconds"),
+        ({"near_best_pct": 0}, "near_best_pct=0 must be a number of percent above 0"),
+        ({"decay_pct": "5"}, "decay_pct='5' must be a number of percent above 0"),
+        ({"cache": "hot"}, "cache='hot' must be 'cold' or 'warm'"),
+        ({"cache": None}, "cache=None must be 'cold' or 'warm'"),
         ({"tolerance": 1e-3}, "tolerance=0.001 must be a Tolerance(rtol=..., atol=..., ulp=...)"),
         ({"tolerance": Tolerance()}, "tolerance: Tolerance allows nothing"),
         (

@@ -22,6 +22,7 @@ from pytest_kernelqual.gating.row import check
 from pytest_kernelqual.judge.statistics import LAST_LOOK, estimate, log_ratio_of_round
 from pytest_kernelqual.model.clocks import Clocks
 from pytest_kernelqual.model.messages import Open, OpenTiming, Sample
+from pytest_kernelqual.model.outcome import Cache
 from pytest_kernelqual.model.record import CandidateRecord, CommittedRecord, CommittedVerdict, GateName, GateRecord
 
 MARGIN = 0.02
@@ -310,7 +311,11 @@ def test_documents_name_every_verdict_and_gate() -> None:
 
 def checked(folder: Path, machine: Machine | None, name: str | None = "A=1", **more: Any) -> CommittedRecord:
     """Commit a row and check it."""
-    given_ = {key: more.pop(key) for key in list(more) if key in {"speed_up", "speed_up_samples", "times_us", "space"}}
+    given_ = {
+        key: more.pop(key)
+        for key in list(more)
+        if key in {"speed_up", "speed_up_samples", "times_us", "space", "cache"}
+    }
     commit(folder, name, **given_)
     return check(bench(folder, machine, **more))
 
@@ -339,6 +344,23 @@ def test_verdict_of_a_row(tmp_path: Path, times: dict[str, float], verdict: str)
         record = checked(tmp_path, Machine(times, seed=seed), **stored_times(10.0, 8.0))
         assert (record.verdict, record.passed) == (verdict, verdict == "ok"), record.reasons
         assert bool(record.reasons) is (times["A=1"] != 8.0 or len(times) > 2)
+
+
+def test_speed_ups_on_other_states_of_the_cache_are_not_compared(tmp_path: Path) -> None:
+    """What was committed on a warm cache says nothing of a cold one: a warning, and the other gates decide."""
+    machine = Machine({FIXED: 10.0, "A=1": 9.5})
+    record = checked(tmp_path, machine, **stored_times(10.0, 8.0), cache="warm")
+    told = "warning: committed on a warm L2 cache, and timed on a cold one now: no decay is told"
+    assert (record.verdict, record.reasons) == ("ok", [told])
+
+
+@pytest.mark.parametrize("cache", ["cold", "warm"])
+def test_arms_are_opened_on_the_state_of_the_cache_that_the_spec_asks_for(cache: Cache) -> None:
+    """Cold unless it asks for a warm one."""
+    device = FakeDevice(Machine({FIXED: 10.0}))
+    place = fake_timing.PLACE if cache == "cold" else fake_timing.PLACE._replace(cache=cache)
+    control(Arms(device, place, [None] * 2, exclusive=_Held), margin=MARGIN, qualify=True)
+    assert [one.cache for one in device.requests if isinstance(one, OpenTiming)] == [cache]
 
 
 def test_arms_that_differ_by_where_they_lie_are_built_anew() -> None:

@@ -18,6 +18,10 @@ def test_cold_means_cold(wanted: int, footprint: int, mutates: bool, cold: bool)
         assert (size.flushed and size.ring == size.launches) or size.ring * footprint >= 2 * L2
     if mutates:
         assert size.ring == size.launches
+    if not cold:
+        assert size.cache == "warm"
+        assert not size.flushed
+        assert size.ring == 1 or size.ring * footprint <= L2 / 2  # the cache holds them
 
 
 def test_samples_stay_short() -> None:

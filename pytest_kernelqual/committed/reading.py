@@ -19,6 +19,8 @@ MAX_DEPTH = 16
 _METHODS = ("graph", "events", "")
 """How rows are timed; the last one is that of a row that was not."""
 _LONGEST_REASON = 300
+# Of several processes the least speed-up is stored, with the times of the first: they may differ, though not like this.
+_MOST_APART = 1.5
 _CONFLICT = re.compile(rb"^(?:<{7}|={7}|>{7}|\|{7})(?: .*)?\r?$", flags=re.MULTILINE)
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', flags=re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
@@ -109,8 +111,15 @@ def _config_problem(row: Row) -> str | None:
         return "times_us.committed is missing; a committed config has it"
     if row.evidence == "interpreted":
         return "evidence 'interpreted' says nothing about a device"
-    if row.speed_up != min(row.speed_up_samples, default=None):
+    return _speed_up_problem(row, row.times_us.fixed / row.times_us.committed)
+
+
+def _speed_up_problem(row: Row, measured: float) -> str | None:
+    """Hold the speed-up against its samples, and against the ratio of the times."""
+    if row.speed_up is None or row.speed_up != min(row.speed_up_samples, default=None):
         return f"speed_up {row.speed_up} is not the smallest of speed_up_samples {shown(row.speed_up_samples)}"
+    if not measured / _MOST_APART < row.speed_up < measured * _MOST_APART:
+        return f"speed_up {row.speed_up} is not what times_us say, {measured:.3g}"
     return None
 
 

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct, field, structs
 from pytest_kernelqual.errors import DocumentError
 from pytest_kernelqual.model.case import AxisValue
 from pytest_kernelqual.model.config import Scalar
-from pytest_kernelqual.model.outcome import Evidence
+from pytest_kernelqual.model.outcome import Cache, Evidence
 
 COMMITTED_SCHEMA: Literal["kernelqual/committed-configs/1"] = "kernelqual/committed-configs/1"
 
@@ -75,7 +75,7 @@ class Row(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_
     """One ratio for each process that measured it."""
     method: Text = ""
     """How it was timed: `graph`, `events`."""
-    cache: Literal["cold", "warm"] | None = None
+    cache: Cache | None = None
     """State of the L2 cache while it was timed."""
     note: Text = ""
     """For people, for example `fixed launch kept, best challenger +0.4 %`."""

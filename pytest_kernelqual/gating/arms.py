@@ -14,6 +14,7 @@ from pytest_kernelqual.judge.gate import Arm, confirmed, look
 from pytest_kernelqual.judge.statistics import LAST_LOOK, Estimate, estimate, log_ratio_of_round, means_of, next_look
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import Open, Opened, OpenTiming, Reply, Request, Sample, Sampled, TimingOpened
+from pytest_kernelqual.model.outcome import Cache
 from pytest_kernelqual.model.record import GateName, GateRecord, GateVerdict
 from pytest_kernelqual.processes.device import Device, Limits
 
@@ -36,12 +37,13 @@ Hold = Callable[[], AbstractContextManager[object]]
 
 
 class Place(NamedTuple):
-    """Which case of which spec is timed, and its limits."""
+    """Which case of which spec is timed, its limits, and where launches should find their inputs."""
 
     path: str
     spec: str
     case: str
     limits: Limits
+    cache: Cache = "cold"
 
 
 class Arms:
@@ -88,7 +90,7 @@ class Arms:
                     reason = opened.reason if isinstance(opened, Opened) else type(opened).__name__
                     raise UnmeasurableError(f"the fixed launch is not usable: {reason}")
             arms = [dict(config) if config is not None else None for config in self._configs]
-            self._get_ready(OpenTiming(arms=arms, target_us=target_us))
+            self._get_ready(OpenTiming(arms=arms, target_us=target_us, cache=self._place.cache))
 
     def lengthen(self, target_us: float) -> None:
         """Have samples of the open arms take about `target_us`, longer than before; raises as `open` does."""

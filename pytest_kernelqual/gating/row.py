@@ -240,6 +240,12 @@ def _decay(bench: Bench, arms: Arms, judged: GateRecord, row: Row) -> Iterator[G
     measured = structs.replace(
         judged, gate="decay", margin_pct=round(margins.decay_fail * 100, 3), verdict="ok", reason="", ratio=[]
     )
+    if row.cache is not None and row.cache != arms.plan.cache:
+        told = (
+            f"warning: committed on a {row.cache} L2 cache, and timed on a {arms.plan.cache} one now: no decay is told"
+        )
+        yield structs.replace(measured, verdict="warned", reason=told)
+        return
     expected = _expected_speed_up(row, row.speed_up, judged.time_us[0])
     if _lost(measured.processes, expected) > margins.decay_fail and len(measured.processes) == 1:
         committed = Config(row.config) if row.config is not None else None

@@ -11,8 +11,8 @@ from pytest_kernelqual.hooks.run import TARGET, Run
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.record import CommittedRecord, GateRecord
 
-# What the entry of a committed config keeps for that of the fixed launch, seconds of each sample.
-_FIXED = "kernelqual_fixed_s"
+# What the entry of an item keeps for those beside it: name, config and seconds of each sample.
+_BESIDE = "kernelqual_beside"
 
 
 class SampleClock:
@@ -61,30 +61,33 @@ class Benchmarks:
         if session is None or marker is None or judged is None or session.skip or session.disabled:
             return
         benchmark: Any = request.getfixturevalue("benchmark")
+        own = Config(record.config).id if record.config is not None else "fixed"
         fixed_s, arm_s = _arms(judged)
         benchmark.params = record.key
         benchmark.extra_info.update(
-            config=Config(record.config).id if record.config is not None else "fixed",
+            config=own,
             verdict=record.verdict,
             ratio=judged.ratio,
             method=judged.method,
             cache=judged.cache,
             launches=judged.launches,
         )
-        if record.config is not None:
-            benchmark.extra_info[_FIXED] = fixed_s
+        beside = [("fixed", "fixed", fixed_s)] if record.config is not None else []
+        for near in (gate for gate in record.gates if gate.gate == "near_best" and gate.rounds):
+            best_s, own_s = _arms(near)
+            beside += [("near_best, best", near.a, best_s), ("near_best", own, own_s)]
+        benchmark.extra_info[_BESIDE] = beside
         marker.kwargs["timer"].load(arm_s)
         benchmark.pedantic(_nothing, rounds=len(arm_s))
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
-        """Add the fixed arm of each gate as an entry beside that of its committed config."""
-        added = []
-        for entry in output_json["benchmarks"]:
-            fixed_s = entry["extra_info"].pop(_FIXED, None)
-            if fixed_s is not None:
-                added.append(_beside(entry, fixed_s))
-        output_json["benchmarks"] += added
+        """Add the other arms of each gate as entries beside that of its committed config."""
+        output_json["benchmarks"] += [
+            _beside(entry, *arm)
+            for entry in list(output_json["benchmarks"])
+            for arm in entry["extra_info"].pop(_BESIDE, [])
+        ]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
@@ -129,16 +132,16 @@ def _arms(gate: GateRecord) -> tuple[list[float], list[float]]:
     return first, second
 
 
-def _beside(entry: dict[str, Any], samples_s: list[float]) -> dict[str, Any]:
-    """Return the entry of the fixed arm, made of that of the committed config."""
+def _beside(entry: dict[str, Any], name: str, config: str, samples_s: list[float]) -> dict[str, Any]:
+    """Return the entry of another arm, made of that of the committed config."""
     # Only that plugin calls for this, so that it is there.
     stats: Any = import_module("pytest_benchmark.stats").Stats()
     for sample in samples_s:
         stats.update(sample)
     found = copy.deepcopy(entry)
-    found["name"] += " fixed"
-    found["fullname"] += " fixed"
-    found["extra_info"]["config"] = "fixed"
+    found["name"] += f" {name}"
+    found["fullname"] += f" {name}"
+    found["extra_info"]["config"] = config
     data = {"data": samples_s} if "data" in entry["stats"] else {}
     found["stats"] = {**stats.as_dict(), **data, "iterations": entry["stats"]["iterations"]}
     return found

@@ -131,7 +131,8 @@ class RowSession:
         here, environment = run.committed_device(), run.environment()
         elsewhere = here is not None and here != target.device
         untimed = why_untimed(run, target.device, here)
-        place = Place(target.declared.path, target.declared.spec.name, target.cases[0].id, self._limits)
+        spec = target.declared.spec
+        place = Place(target.declared.path, spec.name, target.cases[0].id, self._limits, spec.cache)
 
         def arms(device: Device, configs: Sequence[Config | None]) -> Arms:
             self._timing_since = self._timing_since or time.monotonic()
@@ -232,8 +233,12 @@ class _Remember:
 
 
 def _margins(spec: SpecInfo, run: Run) -> Margins:
-    tolerance = spec.tolerance_pct if spec.tolerance_pct is not None else run.settings.tolerance_pct
-    return Margins(fixed=tolerance / 100)
+    margins = Margins(fixed=(spec.tolerance_pct or run.settings.tolerance_pct) / 100)
+    if spec.near_best_pct is not None:
+        margins = margins._replace(best=spec.near_best_pct / 100)
+    if spec.decay_pct is not None:
+        margins = margins._replace(decay_warn=spec.decay_pct / 200, decay_fail=spec.decay_pct / 100)
+    return margins
 
 
 def why_untimed(run: Run, device: CommittedDevice, here: CommittedDevice | None) -> str:

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from pytest_kernelqual.model.clocks import Clocks
 from pytest_kernelqual.model.code import CodeRead, ReadCode
 from pytest_kernelqual.model.config import Scalar
-from pytest_kernelqual.model.outcome import Evidence, Outcome, Phase
+from pytest_kernelqual.model.outcome import Cache, Evidence, Outcome, Phase
 from pytest_kernelqual.model.record import Deviation, Environment
 from pytest_kernelqual.model.repro import InputsSaved, LaunchSaved, SaveInputs, SaveLaunch
 from pytest_kernelqual.model.settings import Settings
@@ -84,7 +84,7 @@ class OpenTiming(Struct, frozen=True, tag=True, kw_only=True):
     Without a list, samples of the arms that are open get longer.
     """
     target_us: float
-    cold: bool = True
+    cache: Cache = "cold"
 
 
 class Sample(Struct, frozen=True, tag=True, kw_only=True):
@@ -177,6 +177,9 @@ class SpecInfo(Struct, frozen=True, kw_only=True):
     run_timeout_s: float | None = None
     compile_timeout_s: float | None = None
     tolerance_pct: float | None = None
+    near_best_pct: float | None = None
+    decay_pct: float | None = None
+    cache: Cache = "cold"
     batch_invariant: bool = False
     """Rows must have the same bytes alone and in the batch."""
     require_evidence: Evidence | None = None
@@ -318,7 +321,7 @@ class TimingOpened(Struct, frozen=True, tag=True, kw_only=True):
 
     reason: str = ""
     method: Literal["graph", "events"] = "graph"
-    cache: Literal["cold", "warm"] = "cold"
+    cache: Cache = "cold"
     ring: int = 0
     launches: int = 0
     footprint_bytes: int = 0

@@ -37,5 +37,8 @@ TargetOutcome = Literal[
     "fits", "out_of_resources", "compile_error", "launch_error", "timeout", "unsupported", "unknown"
 ]
 
+# Where timed launches find their inputs: in memory, or in the L2 cache.
+Cache = Literal["cold", "warm"]
+
 # What the tool was doing when a launch ended; a compile that is too slow is recorded, a run that hangs fails.
 Phase = Literal["inputs", "compile", "run", "compare", "oracle"]

@@ -10,11 +10,11 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, get_args
 
 from pytest_kernelqual.model.case import Case
 from pytest_kernelqual.model.config import Config
-from pytest_kernelqual.model.outcome import REQUIRABLE, Evidence
+from pytest_kernelqual.model.outcome import REQUIRABLE, Cache, Evidence
 from pytest_kernelqual.model.probes import probes_problem, targets
 from pytest_kernelqual.model.profiles import profiles_problem
 from pytest_kernelqual.model.settings import MIN_REPEATS
@@ -100,6 +100,9 @@ class KernelSpec:
     run_timeout_s: float | None = None
     compile_timeout_s: float | None = None
     tolerance_pct: float | None = None
+    near_best_pct: float | None = None
+    decay_pct: float | None = None
+    cache: Cache = "cold"
     tolerance: Tolerance | None = None
     oracle: Oracle | None = None
     oracle_tolerance: Tolerance | None = None
@@ -127,7 +130,7 @@ _PLAIN = inspect.Parameter.POSITIONAL_OR_KEYWORD
 _OPTIONS = {
     "kernel", "candidates", "cases", "key", "fixed", "grid", "grid_independent", "exclude", "screen", "marks",
     "seeds", "repeats", "profiles", "probes", "run_timeout_s", "compile_timeout_s", "tolerance_pct", "tolerance",
-    "oracle", "oracle_tolerance", "require_evidence",
+    "near_best_pct", "decay_pct", "cache", "oracle", "oracle_tolerance", "require_evidence",
     "batch_axis", "batch_invariant",
 }  # fmt: skip
 
@@ -154,6 +157,9 @@ def kernel_spec(bare: Builder | None = None, /, **options: Any) -> Callable[[Bui
             probes: Other layouts of the inputs, and cases of other sizes, as names or as a dict of what they are about.
             run_timeout_s, compile_timeout_s: Limits in seconds, instead of the settings of the run.
             tolerance_pct: How much slower than the fixed launch a committed config may be, in percent.
+            near_best_pct: How much slower than the best candidate it may be, in percent.
+            decay_pct: How much of its stored speed-up it may lose, in percent; half of that warns.
+            cache: "cold" or "warm": whether timed launches find their inputs in memory or in the L2 cache.
             require_evidence: The weakest evidence with which its candidates pass, instead of the run's.
             oracle: `(case, inputs)`, an independent reference of the outputs from the inputs as the builder made them.
             oracle_tolerance: A `Tolerance` for the fixed launch against the oracle.
@@ -300,7 +306,7 @@ def _numbers_problem(options: dict[str, Any]) -> str | None:
     for name, most, what in (
         ("run_timeout_s", _LONGEST_S, "number of seconds"),
         ("compile_timeout_s", _LONGEST_S, "number of seconds"),
-        ("tolerance_pct", _MOST_PERCENT, "number of percent"),
+        *((name, _MOST_PERCENT, "number of percent") for name in ("tolerance_pct", "near_best_pct", "decay_pct")),
     ):
         value = options.get(name)
         if value is not None and (type(value) not in (int, float) or not 0 < value <= most):
@@ -315,6 +321,9 @@ def _kinds_problem(options: dict[str, Any]) -> str | None:
     required = options.get("require_evidence")
     if required is not None and required not in REQUIRABLE:
         return f"require_evidence={shown(required)} is no evidence that can be required; use {', '.join(REQUIRABLE)}"
+    cache = options.get("cache", "cold")
+    if cache not in get_args(Cache):
+        return f"cache={shown(cache)} must be {' or '.join(map(repr, get_args(Cache)))}"
     screen = options.get("screen", False)
     if not isinstance(screen, bool | str) or (isinstance(screen, str) and not _is_reason(screen)):
         return f"screen={shown(screen)} must be True, False or the reason as a string"

@@ -1,11 +1,11 @@
 """How many launches make a sample, on how many input sets, so that inputs come from memory where they should."""
 
 import math
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import torch
 
-Cache = Literal["cold", "warm"]
+from pytest_kernelqual.model.outcome import Cache
 
 MOST_SETS = 1024
 L2_FACTOR = 2
@@ -33,7 +33,8 @@ def sample_size(wanted: int, footprint: int, l2: int, *, mutates: bool, cold: bo
 
     Inputs come from memory when the sets that are gone through in turn put each other out of the L2 cache, or when
     each set is used once a sample and the cache was emptied before.
-    Launches that change their inputs get a set each, restored before the sample.
+    Launches that change their inputs get a set each, restored before the sample; where inputs should come from the
+    cache, so many that it holds them.
 
     Args:
         wanted: Launches that take long enough.
@@ -44,7 +45,8 @@ def sample_size(wanted: int, footprint: int, l2: int, *, mutates: bool, cold: bo
     """
     launches = min(max(wanted, 1), _MOST_LAUNCHES)
     if mutates:
-        launches = min(launches, MOST_SETS, max(1, _MOST_RING_BYTES // max(footprint, 1)))
+        most_bytes = _MOST_RING_BYTES if cold else l2 // L2_FACTOR
+        launches = min(launches, MOST_SETS, max(1, most_bytes // max(footprint, 1)))
         return SampleSize(launches, launches, cold, "cold" if cold else "warm")
     evicting = math.ceil(L2_FACTOR * l2 / max(footprint, 1))
     if cold and evicting <= min(launches, MOST_SETS):

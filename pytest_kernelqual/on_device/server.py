@@ -233,7 +233,7 @@ class Server:
                     self._ruler,
                     stream=self._stream,
                     target_us=request.target_us,
-                    cold=request.cold,
+                    cold=request.cache == "cold",
                 )
         except UnmeasurableError as error:
             return TimingOpened(reason=str(error))

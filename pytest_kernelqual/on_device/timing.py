@@ -12,9 +12,10 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from pytest_kernelqual.errors import UnmeasurableError
+from pytest_kernelqual.model.outcome import Cache
 from pytest_kernelqual.on_device.captures import bound_pool, capturing
 from pytest_kernelqual.on_device.inputs import SeededInputs
-from pytest_kernelqual.on_device.sample_size import L2_FACTOR, Cache, l2_bytes, sample_size
+from pytest_kernelqual.on_device.sample_size import L2_FACTOR, l2_bytes, sample_size
 
 Method = Literal["graph", "events"]
 
@@ -156,6 +157,7 @@ class Comparison:
         self._flush = _flush_buffer() if size.flushed else None
         self._live, self._pristine = _memories(self._sets) if self._mutates else ([], [])
         self._graphs: dict[tuple[int, int], torch.cuda.CUDAGraph] = {}
+        self._apart = size.cache == "cold"
         method: Method = "graph" if self._capture(0, launches) else "events"
         if method == "events":
             launches = min(launches, 2_000)
@@ -237,7 +239,7 @@ class Comparison:
 
     def _capture(self, arm: int, launches: int) -> bool:
         """Capture an arm; it takes the memory of the ones before, so that all write the same output buffers."""
-        graph = self._captured(arm, launches, apart=True)
+        graph = self._captured(arm, launches, apart=self._apart)
         if graph is None:
             return False
         self._graphs[arm, launches] = graph
