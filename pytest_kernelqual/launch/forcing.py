@@ -281,6 +281,9 @@ class _Observation:
 
     def _metadata(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def launch_metadata(compiled: Any, grid: Any, stream: Any, *args: Any) -> Any:
+            if getattr(compiled, "_run", ...) is None:  # some versions of Triton compile what calls it
+                self._enter("compile")
+                compiled._init_handles()  # noqa: SLF001 - what the original calls next
             self._enter("run")
             made = original(compiled, grid, stream, *args)
             log: Callable[[], None]
