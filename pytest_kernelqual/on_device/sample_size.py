@@ -33,8 +33,8 @@ def sample_size(wanted: int, footprint: int, l2: int, *, mutates: bool, cold: bo
 
     Inputs come from memory when the sets that are gone through in turn put each other out of the L2 cache, or when
     each set is used once a sample and the cache was emptied before.
-    Launches that change their inputs get a set each, restored before the sample; where inputs should come from the
-    cache, so many that it holds them.
+    Launches that change their inputs get a set each, restored before the sample; where the cache does not hold as many,
+    inputs come from memory.
 
     Args:
         wanted: Launches that take long enough.
@@ -45,9 +45,9 @@ def sample_size(wanted: int, footprint: int, l2: int, *, mutates: bool, cold: bo
     """
     launches = min(max(wanted, 1), _MOST_LAUNCHES)
     if mutates:
-        most_bytes = _MOST_RING_BYTES if cold else l2 // L2_FACTOR
-        launches = min(launches, MOST_SETS, max(1, most_bytes // max(footprint, 1)))
-        return SampleSize(launches, launches, cold, "cold" if cold else "warm")
+        launches = min(launches, MOST_SETS, max(1, _MOST_RING_BYTES // max(footprint, 1)))
+        warm = not cold and launches * footprint <= l2 // L2_FACTOR
+        return SampleSize(launches, launches, not warm, "warm" if warm else "cold")
     evicting = math.ceil(L2_FACTOR * l2 / max(footprint, 1))
     if cold and evicting <= min(launches, MOST_SETS):
         return SampleSize(launches, evicting, flushed=False, cache="cold")
