@@ -1,6 +1,6 @@
 """Kinds of changes from one report to another, and which of them make it worse."""
 
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from msgspec import Struct, field
 
@@ -89,6 +89,15 @@ TITLES: dict[ChangeKind, str] = {
     "added_row": "new rows of committed configs",
     "added_candidate": "new candidates",
 }
+
+
+class Turn(NamedTuple):
+    """How one thing changed, wherever it stands."""
+
+    kind: ChangeKind
+    before: str = ""
+    after: str = ""
+    why: str = ""
 
 
 class Change(Struct, frozen=True, kw_only=True):

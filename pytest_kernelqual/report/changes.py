@@ -16,7 +16,7 @@ from pytest_kernelqual.model.record import (
     FixedRecord,
     KernelRecord,
 )
-from pytest_kernelqual.report.change import KINDS, WORSE, Change, ChangeKind, Diff
+from pytest_kernelqual.report.change import KINDS, WORSE, Change, ChangeKind, Diff, Turn
 from pytest_kernelqual.report.entries import SESSION_NODEID, explanation
 from pytest_kernelqual.report.gate_changes import passes_by_screen, requirement_change, screen_change, tolerance_change
 from pytest_kernelqual.report.named import Named
@@ -31,7 +31,7 @@ from pytest_kernelqual.report.pairing import (
     spec_file,
 )
 from pytest_kernelqual.report.phrases import and_more, counted
-from pytest_kernelqual.report.row_changes import RowChange, RowScope, new_row, row_changes
+from pytest_kernelqual.report.row_changes import RowScope, new_row, row_changes
 from pytest_kernelqual.report.rows import row_name
 from pytest_kernelqual.report.target_changes import compiled_row_changes, target_changes
 
@@ -353,14 +353,14 @@ def _rows(before: KernelRecord, after: KernelRecord, scope: _Scope) -> Iterator[
             yield from (at.change(one.kind, name, one.before, one.after, one.why) for one in gone)
 
 
-def _absent_row(row: CommittedRecord, scope: _Scope) -> Iterator[RowChange]:
+def _absent_row(row: CommittedRecord, scope: _Scope) -> Iterator[Turn]:
     kind = scope.absent(row.nodeid, "dropped_row")
     # A file in which nothing is wrong has no record.
     gone = kind != "not_run" or row.nodeid in scope.selected
     if row.passed or not gone:
-        yield RowChange(kind, row.verdict)
+        yield Turn(kind, row.verdict)
     elif scope.one_device:
-        yield RowChange("passing_row", row.verdict, "", "the row or file is gone, or nothing is wrong with it now")
+        yield Turn("passing_row", row.verdict, "", "the row or file is gone, or nothing is wrong with it now")
 
 
 def _other_fixed_launch(before: KernelRecord, after: KernelRecord) -> set[str]:

@@ -1,33 +1,23 @@
 """What a kernel, a candidate or a committed row is held to less strictly, or more, than it was."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from pytest_kernelqual.judge.evidence import strength
 from pytest_kernelqual.judge.verdict import candidate_fails
 from pytest_kernelqual.model.outcome import PASSING
 from pytest_kernelqual.model.record import CandidateRecord, CaseRecord, CommittedRecord, KernelRecord
-from pytest_kernelqual.report.change import ChangeKind
+from pytest_kernelqual.report.change import ChangeKind, Turn
 
 _CONTROL = "control"
 
 
-class GateChange(NamedTuple):
-    """A change of what something is held to."""
-
-    kind: ChangeKind
-    before: str = ""
-    after: str = ""
-    why: str = ""
-
-
-def screen_change(before: KernelRecord, after: KernelRecord) -> GateChange | None:
+def screen_change(before: KernelRecord, after: KernelRecord) -> Turn | None:
     """Tell of a screen, which lets bad candidates be recorded only, that was added or removed."""
     if (before.screen is None) == (after.screen is None):
         return None
     if after.screen is not None:
-        return GateChange("weakened_gate", "", "screened", f"bad candidates are only recorded now: {after.screen}")
-    return GateChange("tightened_gate", "screened", "", "bad candidates fail their case now")
+        return Turn("weakened_gate", "", "screened", f"bad candidates are only recorded now: {after.screen}")
+    return Turn("tightened_gate", "screened", "", "bad candidates fail their case now")
 
 
 def passes_by_screen(before: KernelRecord, after: KernelRecord, case: CaseRecord) -> bool:
@@ -47,7 +37,7 @@ def tolerance_change(before: CandidateRecord, after: CandidateRecord) -> ChangeK
     return "weakened_gate" if new else "within_tolerance"
 
 
-def requirement_change(before: CandidateRecord, after: CandidateRecord) -> GateChange | None:
+def requirement_change(before: CandidateRecord, after: CandidateRecord) -> Turn | None:
     """Tell of a candidate whose evidence fell short of what was required, and does not now since less is required."""
     less = strength(after.lacks) < strength(before.lacks)
     if not less or after.outcome not in PASSING or after.same_as_fixed:
@@ -55,10 +45,10 @@ def requirement_change(before: CandidateRecord, after: CandidateRecord) -> GateC
     if strength(after.evidence) >= strength(before.lacks):
         return None
     now = f"{after.lacks} is required now" if after.lacks is not None else "less is required now"
-    return GateChange("weakened_gate", f"lacks {before.lacks}", after.evidence or "none", now)
+    return Turn("weakened_gate", f"lacks {before.lacks}", after.evidence or "none", now)
 
 
-def margin_changes(before: CommittedRecord, after: CommittedRecord) -> Iterator[GateChange]:
+def margin_changes(before: CommittedRecord, after: CommittedRecord) -> Iterator[Turn]:
     """Tell of gates of a row whose margin is another."""
     margins = {gate.gate: gate.margin_pct for gate in before.gates}
     for gate in after.gates:
@@ -66,4 +56,4 @@ def margin_changes(before: CommittedRecord, after: CommittedRecord) -> Iterator[
         if was is None or was == gate.margin_pct or gate.gate == _CONTROL:
             continue
         kind: ChangeKind = "weakened_gate" if gate.margin_pct > was else "tightened_gate"
-        yield GateChange(kind, f"{was:g} %", f"{gate.margin_pct:g} %", f"margin of {gate.gate}")
+        yield Turn(kind, f"{was:g} %", f"{gate.margin_pct:g} %", f"margin of {gate.gate}")

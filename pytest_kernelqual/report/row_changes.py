@@ -8,7 +8,7 @@ from pytest_kernelqual.judge.evidence import strength
 from pytest_kernelqual.judge.speed import Timed, movement
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.record import CommittedRecord, CommittedVerdict, GateRecord
-from pytest_kernelqual.report.change import ChangeKind
+from pytest_kernelqual.report.change import ChangeKind, Turn
 from pytest_kernelqual.report.gate_changes import margin_changes
 from pytest_kernelqual.report.rows import undecided
 
@@ -16,15 +16,6 @@ from pytest_kernelqual.report.rows import undecided
 _WITHOUT_ROW: tuple[CommittedVerdict, ...] = ("missing", "bad_file", "duplicate", "orphan")
 _SLOW: tuple[CommittedVerdict, ...] = ("slower_than_fixed", "slower_than_best", "decayed")
 _BASELINE_MOVED = "baseline moved"
-
-
-class RowChange(NamedTuple):
-    """A change of one row."""
-
-    kind: ChangeKind
-    before: str = ""
-    after: str = ""
-    why: str = ""
 
 
 class RowScope(NamedTuple):
@@ -37,59 +28,59 @@ class RowScope(NamedTuple):
     """Production launches the same config in both runs, so that ratios to it mean the same."""
 
 
-def new_row(row: CommittedRecord) -> RowChange | None:
+def new_row(row: CommittedRecord) -> Turn | None:
     """Return what to tell of a row, or of a finding about a file, that BASE does not have."""
     if not row.passed:
-        return RowChange("failing_row", "", row.verdict, _why(row))
-    return RowChange("added_row", "", _config(row), row.verdict) if _is_there(row) else None
+        return Turn("failing_row", "", row.verdict, _why(row))
+    return Turn("added_row", "", _config(row), row.verdict) if _is_there(row) else None
 
 
-def row_changes(before: CommittedRecord, after: CommittedRecord, scope: RowScope) -> Iterator[RowChange]:
+def row_changes(before: CommittedRecord, after: CommittedRecord, scope: RowScope) -> Iterator[Turn]:
     """Yield what changed of a row."""
     if _is_there(before) and after.verdict == "missing":
-        yield RowChange("dropped_row", _config(before), "", _why(after))
+        yield Turn("dropped_row", _config(before), "", _why(after))
         return
     there = _is_there(before) and _is_there(after)
     if there and _identity(before) != _identity(after):
-        yield RowChange("retuned", _config(before), _config(after))
+        yield Turn("retuned", _config(before), _config(after))
     elif not _is_there(before) and _is_there(after):
-        yield RowChange("added_row", before.verdict, _config(after), after.verdict)
+        yield Turn("added_row", before.verdict, _config(after), after.verdict)
     if not scope.one_device:
         return
     gates = [*margin_changes(before, after)]
-    yield from (RowChange(*change) for change in gates)
+    yield from gates
     # By a wider margin nothing becomes faster.
     weakened = after.passed and any(change.kind == "weakened_gate" for change in gates)
     if before.passed != after.passed and not undecided(after) and not weakened:
         yield _passing(before, after)
     elif before.verdict != after.verdict:
-        yield RowChange("other_verdict", before.verdict, after.verdict, _why(after))
+        yield Turn("other_verdict", before.verdict, after.verdict, _why(after))
     if before.passed == after.passed and strength(before.evidence) != strength(after.evidence):
         yield _evidence(before, after)
     if before.production != "changed" and after.production == "changed":
-        yield RowChange("production_bytes", before.production, "changed", _why(after))
+        yield Turn("production_bytes", before.production, "changed", _why(after))
     if scope.one_fixed_launch and before.passed == after.passed:
         yield from _speed(before, after, scope.margin)
 
 
-def _passing(before: CommittedRecord, after: CommittedRecord) -> RowChange:
+def _passing(before: CommittedRecord, after: CommittedRecord) -> Turn:
     kind: ChangeKind
     if before.passed:
         kind = "slower" if after.verdict in _SLOW else "failing_row"
     else:
         kind = "faster" if before.verdict in _SLOW else "passing_row"
-    return RowChange(kind, before.verdict, after.verdict, _why(after))
+    return Turn(kind, before.verdict, after.verdict, _why(after))
 
 
-def _evidence(before: CommittedRecord, after: CommittedRecord) -> RowChange:
+def _evidence(before: CommittedRecord, after: CommittedRecord) -> Turn:
     kind: ChangeKind = "lost_evidence" if strength(after.evidence) < strength(before.evidence) else "gained_evidence"
-    return RowChange(kind, before.evidence or "none", after.evidence or "none", _why(after))
+    return Turn(kind, before.evidence or "none", after.evidence or "none", _why(after))
 
 
-def _speed(before: CommittedRecord, after: CommittedRecord, margin: float) -> Iterator[RowChange]:
+def _speed(before: CommittedRecord, after: CommittedRecord, margin: float) -> Iterator[Turn]:
     moved = _baseline_moved(after)
     if moved and not _baseline_moved(before):
-        yield RowChange("baseline_moved", "", "", moved)
+        yield Turn("baseline_moved", "", "", moved)
     one, other = _gate(before), _gate(after)
     # Another way of timing is another question.
     if moved or one is None or other is None or (one.method, one.cache) != (other.method, other.cache):
@@ -99,7 +90,7 @@ def _speed(before: CommittedRecord, after: CommittedRecord, margin: float) -> It
         return
     found = movement(timed, timed_now, margin=margin)
     if found != "same":
-        yield RowChange(found, _told(timed), _told(timed_now), "time of one launch, committed to fixed")
+        yield Turn(found, _told(timed), _told(timed_now), "time of one launch, committed to fixed")
 
 
 def _gate(row: CommittedRecord) -> GateRecord | None:
