@@ -1,9 +1,11 @@
 """The device process from its owner's side: starting, dying, hanging, refusing."""
 
+import errno
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
@@ -222,6 +224,36 @@ def test_process_that_cannot_be_started_is_an_error_of_ours(tmp_path: Path, monk
     monkeypatch.setattr(sys, "executable", str(tmp_path / "missing-python"))
     process = DeviceProcess(Settings(root_dir=str(tmp_path)))
     with pytest.raises(DeviceProcessError, match=r"cannot be started: .*missing-python"):
+        process.hello()
+    process.close()
+
+
+@pytest.mark.parametrize("forbidden", [False, True])
+def test_without_files_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, forbidden: bool) -> None:
+    """Builds of Python for old systems have no call for them, and sandboxes forbid it: a file on a disk does."""
+
+    def refuse(_name: str) -> int:
+        raise PermissionError
+
+    if forbidden:
+        monkeypatch.setattr(os, "memfd_create", refuse, raising=False)
+    else:
+        monkeypatch.delattr(os, "memfd_create", raising=False)
+    process = DeviceProcess(Settings(root_dir=str(tmp_path), device="interpreter"))
+    assert process.hello().kind == "interpreter"
+    process.close()
+
+
+def test_no_room_for_what_the_process_is_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk is an error of ours, where there are no files in memory."""
+
+    def full(**_options: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    process = DeviceProcess(Settings(root_dir=str(tmp_path), device="interpreter"))
+    monkeypatch.delattr(os, "memfd_create", raising=False)
+    monkeypatch.setattr(tempfile, "TemporaryFile", full)
+    with pytest.raises(DeviceProcessError, match=r"cannot be started: .*No space left"):
         process.hello()
     process.close()
 

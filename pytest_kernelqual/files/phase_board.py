@@ -39,7 +39,7 @@ def shared_memory() -> IO[bytes]:
 
 def _in_memory() -> IO[bytes] | None:
     if sys.platform == "linux":
-        with suppress(OSError):  # some sandboxes forbid it
+        with suppress(OSError, AttributeError):  # some sandboxes forbid it, and some builds of Python lack it
             return os.fdopen(os.memfd_create("kernelqual-phase"), "r+b", buffering=0)
     return None
 

@@ -180,10 +180,13 @@ class DeviceProcess:
         self.kill()
 
     def _start(self) -> None:
+        try:
+            memory = shared_memory()
+        except OSError as error:
+            raise DeviceProcessError(f"the device process cannot be started: {error}", phase=STARTING) from error
+        self._board = PhaseBoard(memory.fileno())
         ours, theirs = socket.socketpair()
         leash_read, leash_write = os.pipe()
-        memory = shared_memory()
-        self._board = PhaseBoard(memory.fileno())
         fds = (theirs.fileno(), leash_read, memory.fileno())
         command = [sys.executable, "-X", "faulthandler", "-c", _BOOTSTRAP, json.dumps(_sys_path()), *map(str, fds)]
         try:
