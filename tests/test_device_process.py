@@ -57,13 +57,17 @@ def run(x, config):
     if fault == "child":
         print("child", subprocess.Popen(["sleep", "600"]).pid, flush=True)
         time.sleep(600)
+    if fault == "orphan":
+        if os.fork():
+            os.kill(os.getpid(), signal.SIGSEGV)
+        time.sleep(600)
     if fault == "loud":
         os.write(1, b"x" * 100_000 + b"end")
     if fault == "breakpoint":
         breakpoint()
     return x + 1
 
-FAULTS = ("none", "abort", "segv", "exit", "hang", "stop", "child", "loud", "breakpoint")
+FAULTS = ("none", "abort", "segv", "exit", "hang", "stop", "child", "orphan", "loud", "breakpoint")
 
 @kernel_spec(candidates=[Config(FAULT=name) for name in FAULTS], cases=[Case(n=4), Case(n={MEGABYTES << 18})])
 def planted(case, seeded):
@@ -148,7 +152,9 @@ def test_long_answers_arrive_whole(owner: Owner) -> None:
     assert reply.outputs[0].data == b"\x00\x00\x00\x40" * (MEGABYTES << 18)
 
 
-@pytest.mark.parametrize(("fault", "cause"), [("abort", "SIGABRT"), ("segv", "SIGSEGV"), ("exit", "status 3")])
+@pytest.mark.parametrize(
+    ("fault", "cause"), [("abort", "SIGABRT"), ("segv", "SIGSEGV"), ("exit", "status 3"), ("orphan", "SIGSEGV")]
+)
 def test_death_is_named_and_survived(owner: Owner, fault: str, cause: str) -> None:
     """A signal is told by name, the log holds the last words, and the next request gets a new process."""
     with pytest.raises(DeviceProcessError, match=cause) as caught:

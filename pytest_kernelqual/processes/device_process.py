@@ -259,8 +259,10 @@ class DeviceProcess:
             searched = len(self._received)
             poll = select.poll()  # takes every descriptor, where select() ends at 1023
             poll.register(channel, select.POLLIN)
+            # Asked before: what it has said last is there then. What it has started may hold its end of the channel.
+            ended = self._process is not None and self._process.poll() is not None
             if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-                raise _NoAnswer(timed_out=True)
+                raise _NoAnswer(timed_out=not ended)
             try:
                 data = channel.recv(_READ_BYTES)
             except ConnectionResetError:
