@@ -167,3 +167,44 @@ def test_summary_names_kernels_and_failures(ended: Ended) -> None:
     ):
         assert words in ended.text
     assert "kernelqual device log" in ended.text
+
+
+DAMAGING = """
+import functools, torch, triton, triton.language as tl
+from pytest_kernelqual import Case, Config, kernel_spec
+
+@triton.jit
+def _scale(x, y, work, n, BLOCK: tl.constexpr, BAD: tl.constexpr):
+    at = tl.arange(0, BLOCK)
+    tl.store(y + at, tl.load(x + at, mask=at < n) * 2, mask=at < n)
+    if BAD:
+        tl.store(x + n + at, at.to(tl.float32), mask=at < 4)
+        tl.store(work + n + at, at.to(tl.float32), mask=at < 4)
+
+@functools.cache
+def workspace(n):
+    return torch.empty(n)
+
+def scale(x, BLOCK, BAD):
+    y = torch.empty_like(x)
+    _scale[(1,)](x, y, workspace(64), x.numel(), BLOCK=BLOCK, BAD=BAD)
+    if BAD:
+        raise RuntimeError("the host gives up")
+    return y
+
+CANDIDATES = [Config(BLOCK=64, BAD=1), Config(BLOCK=128, BAD=0), Config(BLOCK=128, BAD=1)]
+
+@kernel_spec(kernel=_scale, candidates=CANDIDATES, cases=[Case(n=64, of="first"), Case(n=64, of="second")])
+def scaled(case, seeded):
+    x = seeded.normal((case.n,), name="x")
+    return lambda config: scale(x, **(config or {"BLOCK": 64, "BAD": 0}))
+"""
+
+
+def test_damage_by_a_launch_that_failed_is_no_later_launchs(tmp_path: Path) -> None:
+    """Neither the next candidate's, nor the next case's where memory outlives launches."""
+    (tmp_path / "qual_damaging.py").write_text(DAMAGING)
+    ended = run(tmp_path, "--kernelqual", "qual_damaging.py")
+    gave_up, good = "launch_error", "qualified"
+    outcomes = [(case.fixed.outcome, [record.outcome for record in case.candidates]) for case in ended.cases.values()]
+    assert outcomes == [(good, [gave_up, good, gave_up])] * 2

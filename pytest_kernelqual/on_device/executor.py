@@ -99,6 +99,8 @@ class Executor:
         """Finished launches, of the candidate where one is tried."""
         self.mutated: frozenset[str] = frozenset()
         """Names of the inputs that the fixed launch changes; a candidate may change no others."""
+        self._checked = not survivors
+        """Whether what launches damaged was looked for, and repaired."""
         self.last_error: BaseException | None = None
         self._unchanged = False
 
@@ -162,6 +164,7 @@ class Executor:
         """
         with self.failures():
             self._prepare(follows=follows)
+            self._checked = False
             with self.observed(config) as launches:
                 dirt = pattern if leftover is None else leftover
                 with self.memory.poisoned(pattern), self._provocation.around(dirt, noise=noise) as provoked:
@@ -304,6 +307,9 @@ class Executor:
 
     def _prepare(self, *, follows: bool = False) -> None:
         """Give inputs and memory the state in which every launch begins."""
+        if not self._checked:
+            self.memory.damage()  # done by a launch that failed, and by no later one
+            self._checked = True
         self.inputs.restore(unchanged=self._unchanged)
         self._unchanged = False
         if not follows:
@@ -329,6 +335,7 @@ class Executor:
     def _check_damage(self, undeclared: frozenset[str]) -> None:
         """End the launch when guard bytes, or inputs that the fixed launch leaves alone, have changed."""
         damage = [str(item) for item in self.memory.damage()]
+        self._checked = True
         damage += [f"input {name} was changed, which the fixed launch leaves alone" for name in sorted(undeclared)]
         if damage:
             raise LaunchFailed("out_of_bounds_write", damage[0], {"damage": damage})
