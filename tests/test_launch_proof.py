@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import torch
 import triton
-from launch_parts import Launcher, N, load
+from launch_parts import FakeDriver, Launcher, N, load
 from triton import knobs
 from triton.compiler.compiler import CompiledKernel, LazyDict
 from triton.runtime.autotuner import Autotuner, Heuristics
@@ -160,7 +160,7 @@ class TestPhases:
     """Compile and run have limits of their own."""
 
     def test_compiled(self, compiled: Any, x: torch.Tensor) -> None:
-        """A compile is told before it begins, and only where there is one; so is loading; other kernels count."""
+        """A compile is told before it begins, and only where there is one; so is making a launcher; others count."""
         phases: list[str] = []
         config = Config(BLOCK=16, SCALE=7)
         with observed(compiled.scaled, config, on_phase=phases.append):
@@ -181,6 +181,22 @@ class TestPhases:
             compiled.by_lambda(compiled.broken, x, BLOCK=64)
         assert phases == ["compile"]
 
+    @pytest.mark.parametrize("place", ["load_binary", "launcher_cls"])
+    def test_failed_load(self, compiled: Any, x: torch.Tensor, monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+        """Loading may wait for launches before it; neither that nor a launcher's failure is one of compiling."""
+        phases: list[str] = []
+
+        def fail(*_loaded: Any) -> None:
+            phases.append(place)
+            raise RuntimeError
+
+        monkeypatch.setattr(FakeDriver, place, fail)
+        config = Config(BLOCK=16, SCALE=11 + len(place))
+        with pytest.raises(RuntimeError), observed(compiled.scaled, config, on_phase=phases.append):
+            compiled.by_lambda(compiled.scaled, x, BLOCK=64)
+        at = {"load_binary": ["compile", "run", place], "launcher_cls": ["compile", place, "run"]}
+        assert phases == ["compile", "run", *at[place]]
+
     def test_interpreted(self, interpreter: Any, x: torch.Tensor) -> None:
         """There is nothing to compile."""
         phases: list[str] = []
@@ -199,7 +215,10 @@ class TestRestored:
         objects = (tuner, tuner.fn, kernels.tuned, kernels.derived, kernels.scaled)
         hook = knobs.runtime.launch_enter_hook
         return [
-            *({name: vars(cls).get(name) for name in ("run", "_do_compile", "launch_metadata")} for cls in classes),
+            *(
+                {name: vars(cls).get(name) for name in ("run", "_do_compile", "launch_metadata", "_init_handles")}
+                for cls in classes
+            ),
             *(
                 {name: vars(obj).get(name, "no") for name in ("run", "nargs", "best_config", "values")}
                 for obj in objects

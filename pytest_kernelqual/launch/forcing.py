@@ -10,6 +10,7 @@ from typing import Any
 from triton import knobs
 from triton.compiler.compiler import CompiledKernel
 from triton.runtime.autotuner import Autotuner, Heuristics
+from triton.runtime.driver import driver
 from triton.runtime.jit import JITFunction
 
 from pytest_kernelqual.errors import UnsupportedConfigError
@@ -147,6 +148,8 @@ class _Observation:
         for cls in defining(JITFunction, "_do_compile"):
             patch(undo, cls, "_do_compile", self._compile(vars(cls)["_do_compile"]))
         patch(undo, CompiledKernel, "launch_metadata", self._metadata(CompiledKernel.launch_metadata))
+        for cls in defining(CompiledKernel, "_init_handles"):
+            patch(undo, cls, "_init_handles", self._loading(vars(cls)["_init_handles"]))
         hook = knobs.runtime.launch_enter_hook
         if not isinstance(hook, knobs.HookChain):
             # Somebody put a plain function, or None, in the place of the chain.
@@ -279,11 +282,32 @@ class _Observation:
 
         return compile_kernel
 
+    def _loading(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        """Let making what calls a kernel count as compiling: some versions of Triton compile C for it.
+
+        The rest of loading does not: it may wait for launches before it, which may hang.
+        """
+
+        def init_handles(compiled: Any) -> Any:
+            if getattr(compiled, "_run", ...) is not None:
+                return original(compiled)
+            make = driver.active.launcher_cls
+
+            def launcher(*args: Any, **keywords: Any) -> Any:
+                self._enter("compile")
+                try:
+                    return make(*args, **keywords)
+                finally:
+                    self._enter("run")  # where it fails, no kernel's code is at fault
+
+            with ExitStack() as undo:
+                patch(undo, driver.active, "launcher_cls", launcher)
+                return original(compiled)
+
+        return init_handles
+
     def _metadata(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def launch_metadata(compiled: Any, grid: Any, stream: Any, *args: Any) -> Any:
-            if getattr(compiled, "_run", ...) is None:  # some versions of Triton compile what calls it
-                self._enter("compile")
-                compiled._init_handles()  # noqa: SLF001 - what the original calls next
             self._enter("run")
             made = original(compiled, grid, stream, *args)
             log: Callable[[], None]
