@@ -174,8 +174,8 @@ class TestColdRun:
         """Before the launches: making one may compile C. Those of the other code objects find it made."""
         farmed, _ = cold
         made = [line.split(" ", 1) for line in (farmed.folder / "launchers.log").read_text().splitlines()]
-        ahead = [types for pid, types in made if pid in farmed.compilers]
-        assert (ahead, made[0][0] in farmed.compilers) == (["*fp32 *fp32 i32 constexpr"], True)
+        ahead = [types for pid, types in made if pid not in farmed.devices]
+        assert (ahead, made[0][0] in farmed.devices) == (["*fp32 *fp32 i32 constexpr"], False)
         assert {types for _, types in made} == set(ahead)
 
     def test_second_run_compiles_nothing(self, cold: tuple[Farmed, Ended]) -> None:
@@ -273,6 +273,34 @@ def test_bad_compilers_cost_only_themselves(tmp_path: Path) -> None:
     assert candidate(case, "num_stages=6").phase == "compile"
     assert candidate(case, "num_stages=7").reason == "the compiler needed more than 0.25 GiB of memory"
     assert set(farmed.compiled.values()) == {1}
+
+
+BAD_LAUNCHER = """
+from triton.runtime.driver import driver
+
+owner = os.getpid()
+
+class Bad(driver.active.launcher_cls):
+    def __init__(self, src, metadata):
+        if os.getpid() != owner:
+            {ends}
+        super().__init__(src, metadata)
+
+driver.active.launcher_cls = Bad
+"""
+
+
+@pytest.mark.parametrize(
+    "ends",
+    ["while True: pass", "os.abort()", "os._exit(1)", "raise SystemExit", "raise MemoryError", "print('x' * 10**8)"],
+)
+def test_a_launcher_costs_only_itself(tmp_path: Path, ends: str) -> None:
+    """However it ends before the launches, its code has compiled, and the launch makes it."""
+    farmed = project(tmp_path, "[Config(BLOCK=32), Config(BLOCK=128)]", options="compile_timeout_s=5")
+    (tmp_path / "ops.py").write_text(OPS + BAD_LAUNCHER.format(ends=ends))
+    ended = farmed.run("-k", "n100", "--kernelqual-compile-workers=2")
+    assert (ended.code, len(farmed.devices), set(farmed.compiled.values())) == (0, 1, {1})
+    assert set(ended.outcomes(nodeid(100)).values()) == {"qualified"}
 
 
 def test_fixed_launch_that_does_not_compile(tmp_path: Path) -> None:

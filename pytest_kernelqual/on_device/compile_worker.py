@@ -54,11 +54,16 @@ class Job(NamedTuple):
     ordered: bool = False
     """Its arithmetic order is read, to be kept beside it; without a target, it is compiled already."""
     launcher: Callable[[Any, Any], Any] | None = None
-    """Makes, of source and metadata, what calls the code: some versions of Triton compile C for each signature."""
+    """Makes, of source and metadata, what calls the code, which is compiled already.
+
+    Some versions of Triton compile C for each signature.
+    """
 
     @property
     def key(self) -> str:
         """Return what tells jobs apart."""
+        if self.launcher is not None:
+            return f"{self.specialisation.key}-launcher"
         return f"{self.specialisation.key}{'-order' if self.ordered and self.target is None else ''}"
 
 
@@ -239,8 +244,7 @@ def _compile(job: Job, memory_bytes: int) -> Ending:
             if job.ordered:
                 order_of(compiled)
             if job.launcher is not None:
-                with contextlib.suppress(Exception):  # the launch will tell
-                    job.launcher(compiled.src, compiled.metadata)
+                job.launcher(compiled.src, compiled.metadata)
     except Exception as error:  # noqa: BLE001 - whatever a compiler raises
         ending = _failed(error, memory_bytes)
     return msgspec.structs.replace(ending, duration_s=time.monotonic() - began)

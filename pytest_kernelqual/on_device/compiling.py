@@ -98,7 +98,7 @@ class _Farm:
 
     def _told_elsewhere(self, job: Job) -> Ending | None:
         """Return what another process has made of the job meanwhile."""
-        if job.target is None and not job.ordered and job.specialisation.cached():
+        if job.target is None and job.key == job.specialisation.key and job.specialisation.cached():
             return Ending(compiled=True)
         told = self._claims.told(job.key, self._since)
         try:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from msgspec import structs
 from triton.runtime.driver import driver
@@ -190,13 +190,14 @@ class CompileSurvey:
         """Compile what is not cached, and return what does not compile."""
         endings = self._cached
         if self._jobs and not self._fatal:
-            endings |= self._compiled(list(self._with_launchers()), on_compiled)
+            endings |= self._compiled(list(self._jobs.values()), on_compiled)
             # What compiles, and does not lower with one stage, costs its order only.
             again = [job._replace(ordered=False) for job in self._jobs.values() if self._lacks_order_only(job, endings)]
             endings |= self._compiled(again, on_compiled)
         if self._target is None:  # a device on which candidates are compared
-            new = [job._replace(ordered=True) for key, job in self._jobs.items() if _is_compiled(endings, key)]
-            self._compiled(new, on_compiled)
+            new = [job for key, job in self._jobs.items() if _is_compiled(endings, key)]
+            # Apart from the code, which compiles whatever becomes of these.
+            self._compiled([*_launchers(new), *(job._replace(ordered=True) for job in new)], on_compiled)
         for kept, needed in self._looked_at:
             if all(_is_compiled(endings, specialisation.key) for specialisation in needed):
                 kept.write(needed)
@@ -212,15 +213,6 @@ class CompileSurvey:
             tainted=self._tainted,
             fatal=self._fatal,
         )
-
-    def _with_launchers(self) -> Iterator[Job]:
-        """Yield the jobs; on a device, the first of each signature builds what launches of that signature share."""
-        make = None if self._target is not None else getattr(driver.active, "launcher_cls", None)
-        built: set[tuple[Any, ...]] = set()
-        for job in self._jobs.values():
-            types = tuple(job.specialisation.signature.values())
-            yield job if types in built else job._replace(launcher=make)
-            built.add(types)
 
     def _compiled(self, jobs: list[Job], on_compiled: OnCompiled) -> dict[str, Ending]:
         return compile_all(
@@ -282,6 +274,14 @@ class CompileSurvey:
                     reason=failed.reason,
                     detail=failed.detail,
                 )
+
+
+def _launchers(jobs: Sequence[Job]) -> Iterator[Job]:
+    """Yield a job for each signature, which makes what launches of that signature share."""
+    make = getattr(driver.active, "launcher_cls", None) if jobs else None
+    if make is not None:
+        first = {tuple(job.specialisation.signature.values()): job for job in reversed(jobs)}
+        yield from (job._replace(launcher=make) for job in first.values())
 
 
 def _is_compiled(endings: dict[str, Ending], key: str) -> bool:
