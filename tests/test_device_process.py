@@ -61,13 +61,15 @@ def run(x, config):
         if os.fork():
             os.kill(os.getpid(), signal.SIGSEGV)
         time.sleep(600)
+    if fault == "twice":
+        os.fork()
     if fault == "loud":
         os.write(1, b"x" * 100_000 + b"end")
     if fault == "breakpoint":
         breakpoint()
     return x + 1
 
-FAULTS = ("none", "abort", "segv", "exit", "hang", "stop", "child", "orphan", "loud", "breakpoint")
+FAULTS = ("none", "abort", "segv", "exit", "hang", "stop", "child", "orphan", "twice", "loud", "breakpoint")
 
 @kernel_spec(candidates=[Config(FAULT=name) for name in FAULTS], cases=[Case(n=4), Case(n={MEGABYTES << 18})])
 def planted(case, seeded):
@@ -123,6 +125,15 @@ def test_answers_in_order(owner: Owner) -> None:
     assert isinstance(tried, Tried)
     assert (tried.outcome, tried.evidence) == ("qualified", "interpreted")
     assert owner.pid == first
+
+
+def test_a_child_that_a_launch_forks_answers_nothing(owner: Owner) -> None:
+    """It returns from the launch as well, and what it would say were the answer to a later request."""
+    tried = owner.attempt("twice")
+    assert isinstance(tried, Tried)
+    assert tried.outcome == "qualified"
+    for _ in range(3):
+        assert isinstance(owner.device.ask(Describe(path=owner.path), LIMITS), Described)
 
 
 def test_what_was_qualified_need_not_run_to_be_timed(owner: Owner) -> None:

@@ -60,8 +60,11 @@ def prepare(settings: Settings, send: Callable[[Reply], None]) -> "tuple[Server,
 def serve(channel: socket.socket, board: PhaseBoard) -> None:
     """Answer the owner until it closes the channel, or until a kernel made the device unusable."""
     stream = channel.makefile("rwb")
+    process = os.getpid()
 
     def send(reply: Reply) -> None:
+        if os.getpid() != process:  # a child that a launch forked, and that went on: nobody has asked it
+            os._exit(0)
         if isinstance(reply, Progress) and reply.compiled is None:
             board.write(reply.phase, reply.launches)
             return
