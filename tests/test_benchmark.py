@@ -82,6 +82,17 @@ def test_a_rival_near_the_margin_is_an_entry_too(tmp_path: Path) -> None:
     assert own["stats"]["data"] == pytest.approx([abba[place] * 1e-6 for abba in gate.rounds for place in (1, 2)])
 
 
+def test_each_file_of_a_run_has_all_of_them(tmp_path: Path) -> None:
+    """What is saved to be compared with later runs is what `--benchmark-json` has, but for the samples."""
+    folder = project(tmp_path, {"one": declared()})
+    commit(folder, "one", chosen("a"))
+    model(folder, *BENCHMARK, "--benchmark-autosave", "--benchmark-storage=file://saved")
+    (saved,) = [json.loads(path.read_text())["benchmarks"] for path in (folder / "saved").rglob("*.json")]
+    told = [(entry["name"], entry["extra_info"]) for entry in saved]
+    assert told == [(entry["name"], entry["extra_info"]) for entry in entries(folder).values()]
+    assert [name for name, _ in told] == ["test_committed[a-STUB_GPU]", "test_committed[a-STUB_GPU] fixed"]
+
+
 def test_table_and_compare_show_them(folder: Path, ended: Ended) -> None:
     """pytest-benchmark's own commands work on the file."""
     assert "benchmark 'fine': 1 tests" in ended.text

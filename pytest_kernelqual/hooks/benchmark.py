@@ -83,11 +83,11 @@ class Benchmarks:
     @pytest.hookimpl(optionalhook=True)
     def pytest_benchmark_update_json(self, output_json: dict[str, Any]) -> None:
         """Add the other arms of each gate as entries beside that of its committed config."""
-        output_json["benchmarks"] += [
-            _beside(entry, *arm)
-            for entry in list(output_json["benchmarks"])
-            for arm in entry["extra_info"].pop(_BESIDE, [])
-        ]
+        for entry in list(output_json["benchmarks"]):
+            # The dict is that of all files which a run writes.
+            entry["extra_info"] = dict(entry["extra_info"])
+            arms = entry["extra_info"].pop(_BESIDE, [])
+            output_json["benchmarks"] += [_beside(entry, *arm) for arm in arms]
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
