@@ -93,6 +93,30 @@ def test_each_file_of_a_run_has_all_of_them(tmp_path: Path) -> None:
     assert [name for name, _ in told] == ["test_committed[a-STUB_GPU]", "test_committed[a-STUB_GPU] fixed"]
 
 
+@pytest.mark.parametrize(
+    ("hook", "named"),
+    [
+        ("pytest_collection_modifyitems(items)", "items"),
+        ("pytest_collection_finish(session)", "session.items"),
+        ("pytest_runtest_setup(item)", "[item]"),
+    ],
+)
+def test_a_mark_of_the_project_fails_no_gate(tmp_path: Path, hook: str, named: str) -> None:
+    """Its group is that of the entry; one that comes too late, and before the tool's, leaves the entry out."""
+    folder = project(tmp_path, {"one": declared()})
+    commit(folder, "one", chosen("a"))
+    late = "modifyitems" not in hook
+    (folder / "conftest.py").write_text(
+        f"import pytest\n\n@pytest.hookimpl(tryfirst=True)\ndef {hook}:\n    for item in {named}:\n"
+        f"        item.add_marker(pytest.mark.benchmark(group='mine', warmup=True), append={not late})\n"
+    )
+    ended = model(folder, *BENCHMARK)
+    assert (ended.code, set(verdicts_of(ended).values())) == (0, {"ok"})
+    names = {f"mine test_committed[a-STUB_GPU]{arm}" for arm in ("", " fixed")}
+    assert (folder / "benchmark.json").exists() is not late
+    assert late or entries(folder).keys() == names
+
+
 def test_table_and_compare_show_them(folder: Path, ended: Ended) -> None:
     """pytest-benchmark's own commands work on the file."""
     assert "benchmark 'fine': 1 tests" in ended.text
