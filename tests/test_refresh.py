@@ -12,9 +12,10 @@ from fake_timing import FIXED, Machine
 from msgspec import structs, to_builtins
 
 from pytest_kernelqual.committed.refusal import Refusal
-from pytest_kernelqual.committed.schema import CommittedFile, Row
+from pytest_kernelqual.committed.schema import CommittedFile, Row, Times
 from pytest_kernelqual.committed.store import Store, UpdateReport
 from pytest_kernelqual.gating import arms as gating_arms
+from pytest_kernelqual.gating import refresh as gating_refresh
 from pytest_kernelqual.gating.refresh import Refreshed, refresh
 from pytest_kernelqual.gating.row import check
 from pytest_kernelqual.hooks.refreshing import untimed, write_proposals
@@ -99,6 +100,39 @@ def test_what_a_row_says(tmp_path: Path) -> None:
     assert (found.method, found.cache) == ("graph", "cold")
 
 
+@pytest.mark.parametrize("odd", [0, 1, 2])
+@pytest.mark.parametrize("theirs", [2.0, 20.0])
+def test_what_is_measured_can_be_read_back(tmp_path: Path, odd: int, theirs: float) -> None:
+    """However much one process differs from the others: the times are those of the speed-up that is stored."""
+    found = row_of(refreshed(tmp_path, Machine({FIXED: 50.0, "A=1": 8.0}, only={odd: {"A=1": theirs}})))
+    updated(Store(tmp_path).update(KERNEL, H200, changes(found)))
+    times = found.times_us
+    assert times is not None
+    assert times.fixed / (times.committed or 0) == pytest.approx(found.speed_up, rel=0.01)
+
+
+def test_times_of_any_process_can_be_read(tmp_path: Path) -> None:
+    """Where they are not of the one with the least speed-up, as in older files."""
+    made = row(KEY, speed_up=1.25, speed_up_samples=[2.5, 1.25, 1.3], times_us=Times(fixed=25.0, committed=10.0))
+    updated(Store(tmp_path).update(KERNEL, H200, changes(made)))
+
+
+def test_a_row_that_could_not_be_read_back_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other rows of its file are, which it would have the whole update refused of."""
+    monkeypatch.setattr(gating_refresh, "medians_us", lambda _rounds: (10.0, 1.0))
+    found = refreshed(tmp_path, Machine({FIXED: 10.0, "A=1": 8.0}))
+    assert found.row is None
+    assert re.fullmatch(r"not written: speed_up 1\.2\d* is not what times_us say, 10", found.reason)
+    assert [record.gate for record in found.decided] == ["challenger", "speed_up"]
+
+
+@pytest.mark.parametrize("reason", ["x" * 5000, "half of \ud800 a pair"])
+def test_a_note_can_be_read_back(tmp_path: Path, reason: str) -> None:
+    """Whatever a launch says that cannot be timed."""
+    found = row_of(refreshed(tmp_path, Machine({FIXED: 10.0, "A=1": 8.0}, refuse=reason)))
+    updated(Store(tmp_path).update(KERNEL, H200, changes(found)))
+
+
 def test_samples_of_a_decision_stay(tmp_path: Path) -> None:
     """Of the challenger against the incumbent and of the speed-up, in all three processes."""
     commit(tmp_path, "A=1")
@@ -157,8 +191,7 @@ def test_only_qualified_candidates_are_measured(tmp_path: Path) -> None:
     """The fastest has other bytes; an incumbent that has them too is none any more."""
 
     def qualify(_case: Any, info: Any) -> CandidateRecord:
-        outcome: Any = "mismatch" if info.id == "A=1" else "qualified"
-        return CandidateRecord(id=info.id, config=info.config, outcome=outcome)
+        return qualified(info, **({"outcome": "mismatch", "evidence": None} if info.id == "A=1" else {}))
 
     commit(tmp_path, "A=1")
     machine = Machine({FIXED: 10.0, "A=1": 5.0, "A=2": 8.0})

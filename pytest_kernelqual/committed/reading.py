@@ -19,7 +19,7 @@ MAX_DEPTH = 16
 _METHODS = ("graph", "events", "")
 """How rows are timed; the last one is that of a row that was not."""
 _LONGEST_REASON = 300
-# Of several processes the least speed-up is stored, with the times of the first: they may differ, though not like this.
+# Times are of one of the processes that gave the samples, and their ratio is estimated otherwise, though not like this.
 _MOST_APART = 1.5
 _CONFLICT = re.compile(rb"^(?:<{7}|={7}|>{7}|\|{7})(?: .*)?\r?$", flags=re.MULTILINE)
 _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', flags=re.DOTALL)
@@ -76,7 +76,7 @@ def problem(file: CommittedFile, path: str) -> Refusal | None:
             return Refusal(code="wrong_type", path=path, text=f"{where} holds half of a surrogate pair; write it whole")
     seen: set[str] = set()
     for index, row in enumerate(file.rows):
-        told = _row_problem(row)
+        told = row_problem(row)
         if told:
             return Refusal(code="wrong_type", path=path, text=f"row {index + 1}, key {shown(row.key)}: {told}")
         text = key_text(row.key)
@@ -87,7 +87,8 @@ def problem(file: CommittedFile, path: str) -> Refusal | None:
     return None
 
 
-def _row_problem(row: Row) -> str | None:
+def row_problem(row: Row) -> str | None:
+    """Say for what a row is refused, beyond the types of its fields, or None."""
     if row.method not in _METHODS:
         return f"method {shown(row.method)} is no way of timing; use {' or '.join(map(repr, _METHODS[:-1]))}"
     told = _names_problem("key", row.key)
@@ -115,10 +116,10 @@ def _config_problem(row: Row) -> str | None:
 
 
 def _speed_up_problem(row: Row, measured: float) -> str | None:
-    """Hold the speed-up against its samples, and against the ratio of the times."""
+    """Hold the speed-up against its samples, and those against the ratio of the times."""
     if row.speed_up is None or row.speed_up != min(row.speed_up_samples, default=None):
         return f"speed_up {row.speed_up} is not the smallest of speed_up_samples {shown(row.speed_up_samples)}"
-    if not measured / _MOST_APART < row.speed_up < measured * _MOST_APART:
+    if not row.speed_up / _MOST_APART < measured < max(row.speed_up_samples) * _MOST_APART:
         return f"speed_up {row.speed_up} is not what times_us say, {measured:.3g}"
     return None
 

@@ -14,13 +14,14 @@ from pytest_kernelqual.model.outcome import Cache, Evidence
 
 COMMITTED_SCHEMA: Literal["kernelqual/committed-configs/1"] = "kernelqual/committed-configs/1"
 
+LONGEST_TEXT = 1000
 
 Key = Mapping[str, AxisValue]
 Digest = Annotated[str, Meta(pattern=r"^sha256:[0-9a-f]{64}\Z")]
 Date = Annotated[str, Meta(pattern=r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])\Z")]
 Positive = Annotated[float, Meta(gt=0)]
-Text = Annotated[str, Meta(max_length=1000)]
-Name = Annotated[str, Meta(min_length=1, max_length=1000)]
+Text = Annotated[str, Meta(max_length=LONGEST_TEXT)]
+Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_TEXT)]
 
 
 class CommittedDevice(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

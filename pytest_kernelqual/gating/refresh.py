@@ -5,14 +5,16 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
+from pytest_kernelqual.committed.reading import row_problem
 from pytest_kernelqual.committed.refusal import Refusal
-from pytest_kernelqual.committed.schema import CommittedFile, Row, Times
+from pytest_kernelqual.committed.schema import LONGEST_TEXT, CommittedFile, Row, Times
 from pytest_kernelqual.errors import UnmeasurableError
 from pytest_kernelqual.gating.arms import Arms, comparison, control, halve, medians_us
 from pytest_kernelqual.gating.row import Bench, drift
 from pytest_kernelqual.judge.statistics import LAST_LOOK, estimate, log_ratio_of_round
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.record import FixedRecord, GateRecord, ProductionBytes
+from pytest_kernelqual.model.values import encodable
 
 # A challenger replaces the incumbent only when it is faster by more than this in each of three processes.
 REPLACE_MARGIN = 0.02
@@ -83,6 +85,9 @@ def _refreshed(
         order = halve(arms, 0, list(range(2 if old == 0 else 1, len(configs))))
         rivals = [arm for arm in order if arm != old]
         row, note = _decided(bench, arms, configs, old, rivals[:1], production, decided)
+        told = row_problem(row)
+        if told:  # its file would be refused, and with it every other row that this run measured
+            return Refreshed(None, f"not written: {told}", armed, decided=decided)
         return Refreshed(row, note, armed, decided=decided)
     except UnmeasurableError as error:
         return Refreshed(None, f"not written: {error}", armed, decided=decided)
@@ -95,7 +100,7 @@ def _unmeasured(bench: Bench, fixed: FixedRecord, reason: str) -> Row:
         config=None,
         fixed_output=fixed.output,
         fixed_inputs=fixed.inputs,
-        note=f"fixed launch kept, not measured: {reason}",
+        note=_noted(f"fixed launch kept, not measured: {reason}"),
         measured_at=datetime.now(UTC).date().isoformat(),
     )
 
@@ -157,7 +162,10 @@ def _decided(
         taken = rounds(0, chosen)
         ratios = [math.exp(-_log_ratio(of_process)) for of_process in taken]
         decided.append(comparison("speed_up", arms, (0, chosen), margin=0.0, taken=taken, reason=""))
-    fixed_us, chosen_us = medians_us(arms.sample(0, chosen or 1, 2))
+        times_us = medians_us(taken[ratios.index(min(ratios))])  # of the process whose speed-up is stored
+    else:
+        times_us = medians_us(arms.sample(0, 1, 2))
+    fixed_us, chosen_us = times_us
     config = configs[chosen]
     info = bench.candidate(config) if config is not None else None
     evidence = bench.evidence(info) if info is not None else None
@@ -174,9 +182,15 @@ def _decided(
         speed_up_samples=[round(ratio, 4) for ratio in ratios],
         method=arms.plan.method,
         cache=arms.plan.cache,
-        note=note,
+        note=_noted(note),
         measured_at=datetime.now(UTC).date().isoformat(),
     ), note
+
+
+def _noted(text: str) -> str:
+    """Return a note as files take it, whatever a launch that cannot be timed says, or a config is called."""
+    text = encodable(text)
+    return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 3]}..."
 
 
 def _log_ratio(rounds: Sequence[Sequence[float]]) -> float:
