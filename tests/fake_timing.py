@@ -21,6 +21,7 @@ from pytest_kernelqual.model.messages import (
     Sampled,
     TimingOpened,
 )
+from pytest_kernelqual.model.outcome import Cache
 from pytest_kernelqual.processes.device import Limits, OnProgress
 
 PLACE = Place("qual_rms_norm.py", "rms_norm_fwd", "cols4096", Limits(10, 10, 10))
@@ -47,6 +48,8 @@ class Machine:
     """Why nothing can be timed."""
     only: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
     """Other times that the n-th process alone sees."""
+    warm: frozenset[int] = frozenset()
+    """Processes that find no way to time on a cold cache."""
     fault: Exception | None = None
     """Raised in place of the first samples."""
     started: int = 0
@@ -126,7 +129,8 @@ class FakeDevice:
             names = [FIXED if arm is None else Config(arm).id for arm in request.arms]
             self._times = [times[name] * math.exp(machine.random.gauss(0, machine.bias)) for name in names]
         launches = math.ceil(request.target_us / self._times[0])
-        return TimingOpened(ring=64, launches=launches, quantum_us=machine.quantum_us, empty_us=2.0)
+        cache: Cache = "warm" if self._number in machine.warm else "cold"
+        return TimingOpened(ring=64, launches=launches, cache=cache, quantum_us=machine.quantum_us, empty_us=2.0)
 
     def _sample(self, request: Sample) -> Sampled:
         machine = self._machine

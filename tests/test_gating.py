@@ -137,6 +137,33 @@ def test_samples_stay_where_a_suspect_could_not_be_confirmed() -> None:
     assert samples_agree(record)
 
 
+@pytest.mark.parametrize("odd", [1, 2])
+def test_a_fresh_process_that_times_otherwise_confirms_nothing(tmp_path: Path, odd: int) -> None:
+    """What is slow on a warm cache may not be on a cold one; the same of a speed-up that is lower."""
+    told = "could not be confirmed: a fresh process times otherwise: graph, warm in place of graph, cold"
+    record = decide(Machine({FIXED: 10.0, "A=1": 10.8}, warm=frozenset({odd})))[-1]
+    assert record.verdict == "unmeasurable"
+    assert record.reason.endswith(told)
+    assert len(record.confirmations) == odd - 1
+    row = checked(tmp_path, Machine({FIXED: 10.0, "A=1": 9.2}, warm=frozenset({odd})), **stored_times(10.0, 8.0))
+    assert (row.verdict, row.gates[-1].gate) == ("unmeasurable", "decay")
+
+
+def test_samples_of_fresh_processes_are_no_longer_than_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Launches on a cold cache take longer than by what their number is chosen, and there are not sets for more."""
+    asked: list[float] = []
+
+    class Watched(FakeDevice):
+        def ask(self, request: Any, *more: Any) -> Any:
+            reply = super().ask(request, *more)
+            asked.extend([request.target_us] if isinstance(request, OpenTiming) else [])
+            return structs.replace(reply, launches=1000) if isinstance(request, OpenTiming) else reply
+
+    monkeypatch.setattr(fake_timing, "FakeDevice", Watched)
+    decide(Machine({FIXED: 1.6, "A=1": 1.8}))
+    assert asked == [150, 1000, 1000]
+
+
 def test_an_effect_that_is_too_small_in_microseconds_fails_nothing() -> None:
     """4 % of one microsecond is below what any launch shows."""
     record = decide(Machine({FIXED: 1.0, "A=1": 1.04}))[-1]

@@ -250,6 +250,13 @@ def test_a_device_that_is_disturbed_halfway_writes_nothing(tmp_path: Path) -> No
     assert "the clock moved" in found.reason
 
 
+def test_processes_that_time_otherwise_write_nothing(tmp_path: Path) -> None:
+    """Speed-ups on two states of the cache are not one."""
+    found = refreshed(tmp_path, Machine({FIXED: 10.0, "A=1": 5.0}, warm=frozenset({2})))
+    told = "not written: a fresh process times otherwise: graph, warm in place of graph, cold"
+    assert (found.row, found.reason) == (None, told)
+
+
 def test_nothing_is_written_without_a_device_or_a_reference(tmp_path: Path) -> None:
     """A fixed launch that did not qualify is no reference for an honest null either."""
     assert refresh(bench(tmp_path, None), fixed=lambda: PRODUCTION).reason == (

@@ -97,6 +97,16 @@ class Arms:
         with self._shared():
             self._get_ready(OpenTiming(arms=None, target_us=target_us))
 
+    def open_like(self, first: "Arms", time_us: float) -> None:
+        """Get ready in a fresh process to sample launches of `time_us` as the first one does; raises as `open` does."""
+        # Longer ones would be more launches than a cold cache can be had for.
+        self.open(min(first.plan.launches * time_us, LONGEST_SAMPLE_US), qualify=True)
+        ours, theirs = ((plan.method, plan.cache) for plan in (self.plan, first.plan))
+        if ours != theirs:
+            raise UnmeasurableError(
+                f"a fresh process times otherwise: {', '.join(ours)} in place of {', '.join(theirs)}"
+            )
+
     def _get_ready(self, request: OpenTiming) -> None:
         reply = self._ask(request)
         if not isinstance(reply, TimingOpened):
@@ -207,7 +217,7 @@ def gate(
         reason = "" if verdict == "ok" else f"undecided after {LAST_LOOK} rounds: {_interval(outcome.found)}"
         return _told(name, arms, pair, margin, outcome._replace(verdict=verdict), reason=reason)
     time_us = medians_us(outcome.rounds)[0]
-    others = in_fresh_processes(fresh(), arms.plan.launches * time_us)
+    others = in_fresh_processes(fresh(), arms, time_us)
     if others.failed:
         reason = f"a suspect ({_interval(outcome.found)}) that could not be confirmed: {others.failed}"
         told = _told(name, arms, pair, margin, outcome._replace(verdict="unmeasurable"), reason=reason)
@@ -228,12 +238,12 @@ class FreshRounds(NamedTuple):
     """Why the next process could not time its arms; empty where all could."""
 
 
-def in_fresh_processes(places: Sequence[Arms], target_us: float) -> FreshRounds:
-    """Time arm 0 against arm 1 in each process, until one of them cannot."""
+def in_fresh_processes(places: Sequence[Arms], first: Arms, time_us: float) -> FreshRounds:
+    """Time arm 0 against arm 1 in each process as the first one does, until one of them cannot."""
     taken: list[list[list[float]]] = []
     try:
         for place in places:
-            place.open(target_us, qualify=True)
+            place.open_like(first, time_us)
             taken.append(place.sample(0, 1, LAST_LOOK))
     except UnmeasurableError as error:
         return FreshRounds(taken, str(error))

@@ -128,9 +128,9 @@ def _decided(
     """
     wanted = [0, 0, old, *rivals]
     places = [arms, *bench.fresh([configs[arm] for arm in wanted])]
-    target_us = arms.plan.launches * min(medians_us(arms.sample(0, 1, 1)))
+    time_us = min(medians_us(arms.sample(0, 1, 1)))
     for place in places[1:]:
-        place.open(target_us, qualify=True)
+        place.open_like(arms, time_us)
     indices = [
         dict(zip(wanted, wanted, strict=True)),
         *({arm: at for at, arm in enumerate(wanted)} for _ in places[1:]),

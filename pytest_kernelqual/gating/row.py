@@ -249,7 +249,7 @@ def _decay(bench: Bench, arms: Arms, judged: GateRecord, row: Row) -> Iterator[G
     expected = _expected_speed_up(row, row.speed_up, judged.time_us[0])
     if _lost(measured.processes, expected) > margins.decay_fail and len(measured.processes) == 1:
         committed = Config(row.config) if row.config is not None else None
-        others = in_fresh_processes(bench.fresh([None, committed]), arms.plan.launches * judged.time_us[0])
+        others = in_fresh_processes(bench.fresh([None, committed]), arms, judged.time_us[0])
         measured = with_confirmations(measured, others.rounds)
         if others.failed:
             told = f"a lower speed-up, not confirmed: {others.failed}"
