@@ -125,6 +125,9 @@ def test_plain_values_are_taken(value: Any) -> None:
         ({"decay_pct": "5"}, "decay_pct='5' must be a number of percent above 0"),
         ({"cache": "hot"}, "cache='hot' must be 'cold' or 'warm'"),
         ({"cache": None}, "cache=None must be 'cold' or 'warm'"),
+        ({"cache": np.array(["warm"])}, "cache=array(['warm'], dtype='<U4') must be"),
+        ({"cache": np.array(["warm", "cold"])}, "cache=array(['warm', 'cold'], dtype='<U4') must be"),
+        ({"cache": np.str_("warm")}, "cache=np.str_('warm') must be"),
         ({"tolerance": 1e-3}, "tolerance=0.001 must be a Tolerance(rtol=..., atol=..., ulp=...)"),
         ({"tolerance": Tolerance()}, "tolerance: Tolerance allows nothing"),
         (
@@ -147,6 +150,7 @@ def test_plain_values_are_taken(value: Any) -> None:
             "require_evidence='interpreted' is no evidence that can be required",
         ),
         ({"require_evidence": ["identical_order"]}, "require_evidence=['identical_order'] is no evidence"),
+        ({"require_evidence": np.zeros(2)}, "require_evidence=array([0., 0.]) is no evidence"),
         ({"grid_independent": 5}, "grid_independent=5 must be a tuple of names"),
     ],
 )

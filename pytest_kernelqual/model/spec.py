@@ -319,10 +319,10 @@ def _kinds_problem(options: dict[str, Any]) -> str | None:
         if options.get(name) is not None and not callable(options[name]):
             return f"{name}={shown(options[name])} must be callable"
     required = options.get("require_evidence")
-    if required is not None and required not in REQUIRABLE:
+    if required is not None and (type(required) is not str or required not in REQUIRABLE):
         return f"require_evidence={shown(required)} is no evidence that can be required; use {', '.join(REQUIRABLE)}"
     cache = options.get("cache", "cold")
-    if cache not in get_args(Cache):
+    if type(cache) is not str or cache not in get_args(Cache):
         return f"cache={shown(cache)} must be {' or '.join(map(repr, get_args(Cache)))}"
     screen = options.get("screen", False)
     if not isinstance(screen, bool | str) or (isinstance(screen, str) and not _is_reason(screen)):
