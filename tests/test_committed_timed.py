@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +83,42 @@ def test_rows_are_timed_and_judged(tmp_path: Path) -> None:
     assert properties["kernelqual.committed qual_stub.py::fine::test_committed[a-STUB_GPU]"].startswith("ok;C=x;0.")
     assert properties["kernelqual.committed qual_stub.py::kept::test_committed[a-STUB_GPU]"] == "ok;fixed;;"
     assert ended.document.complete
+
+
+def test_what_gates_cost_is_told_of_any_report(tmp_path: Path) -> None:
+    """Each sample once, decided on by two gates or not; and that nothing was timed."""
+    folder = project(tmp_path, {"decayed": declared(times={"fixed": 10.0, "x": 9.3, "y": 10.0}), "missing": declared()})
+    commit(folder, "decayed", chosen("a"))
+    row = rows_of(model(folder, "-k", "decayed"))["decayed::test_committed[a-STUB_GPU]"]
+    armed, judged, decay = row.gates
+    assert (decay.gate, decay.rounds, len(decay.confirmations)) == ("decay", judged.rounds, 2)
+    times = {
+        gate.gate: sum(map(sum, chain(*rounds))) * gate.launches / 1e3
+        for gate, rounds in ((armed, [armed.rounds]), (judged, [judged.rounds]), (decay, decay.confirmations))
+    }
+    assert cost(folder) == [
+        f"a row, its control included: 1, {of(sum(times.values()))}",
+        f"a decision without its control: 1, {of(times['not_slower_than_fixed'])}",
+    ]
+    untimed = [f"{what}: 0, not timed" for what in ("a row, its control included", "a decision without its control")]
+    model(folder, "-k", "missing")
+    assert cost(folder) == untimed
+    (folder / "qualified-configurations.json").write_text("{")
+    assert cost(folder) == ["qualified-configurations.json: is cut off after 1 bytes; copy it again, or run again"]
+
+
+def of(time_ms: float) -> str:
+    """Return how the time of one is told."""
+    return f"median {time_ms:.1f} ms, longest {time_ms:.1f} ms of device time"
+
+
+def cost(folder: Path) -> list[str]:
+    """Return what `benchmarks/gate_cost.py` says of the report of a run."""
+    script = Path(__file__).parent.parent / "benchmarks" / "gate_cost.py"
+    command = [sys.executable, str(script), "qualified-configurations.json"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    return (done.stderr or done.stdout).splitlines()
 
 
 def test_a_config_that_is_only_within_tolerance_says_so(tmp_path: Path) -> None:
