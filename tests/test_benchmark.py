@@ -93,6 +93,23 @@ def test_each_file_of_a_run_has_all_of_them(tmp_path: Path) -> None:
     assert [name for name, _ in told] == ["test_committed[a-STUB_GPU]", "test_committed[a-STUB_GPU] fixed"]
 
 
+def test_entries_of_the_same_device_can_be_compared(tmp_path: Path) -> None:
+    """The device is not known yet when pytest-benchmark looks for other machines; one that is another is told."""
+    folder = project(tmp_path, {"one": declared()})
+    commit(folder, "one", chosen("a"))
+    compare = ("-p", "pytest_benchmark.plugin", "--benchmark-storage=file://saved")
+    model(folder, *compare, "--benchmark-save=first")
+    same = model(folder, *compare, "--benchmark-compare")
+    assert "test_committed[a-STUB_GPU] (NOW)" in same.text
+    assert "machine_info is different" not in same.text
+    assert "another GPU" not in same.text
+    (saved,) = (folder / "saved").rglob("*.json")
+    saved.write_text(saved.read_text().replace("STUB GPU", "OTHER GPU"))
+    other = model(folder, *compare, "--benchmark-compare")
+    told = "pytest-benchmark compares with entries of another GPU or driver: saved {'name': 'OTHER GPU', 'architecture'"
+    assert told in other.text
+
+
 @pytest.mark.parametrize(
     ("hook", "named"),
     [

@@ -41,6 +41,7 @@ class Benchmarks:
         """Keep the run."""
         self._config = config
         self._run = run
+        self._compared: list[dict[str, str]] = []
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -98,22 +99,44 @@ class Benchmarks:
     @pytest.hookimpl(optionalhook=True)
     def pytest_benchmark_update_machine_info(self, machine_info: dict[str, Any]) -> None:
         """Tell the device: timed on another one, entries cannot be compared."""
+        gpu = self._gpu()
+        if gpu:
+            machine_info["gpu"] = gpu
+
+    @pytest.hookimpl(optionalhook=True, tryfirst=True)
+    def pytest_benchmark_compare_machine_info(
+        self, machine_info: dict[str, Any], compared_benchmark: dict[str, Any]
+    ) -> None:
+        """Leave the device out of what is compared so early, when that of this run is not known; the summary tells."""
+        theirs = compared_benchmark["machine_info"].get("gpu")
+        machine_info.pop("gpu", None)
+        if theirs is not None:
+            machine_info["gpu"] = theirs
+            self._compared.append(theirs)
+
+    def _gpu(self) -> dict[str, str]:
         environment = self._run.known_environment
-        if environment is not None:
-            device = environment.device
-            machine_info["gpu"] = {
-                "name": device.name,
-                "architecture": device.architecture,
-                "driver": environment.driver,
-            }
+        if environment is None:
+            return {}
+        device = environment.device
+        return {"name": device.name, "architecture": device.architecture, "driver": environment.driver}
 
     def told(self, rows: Iterable[CommittedRecord]) -> str:
-        """Return that pytest-benchmark has no entries of rows that were timed, where xdist switched it off."""
+        """Return what is to be known of the entries of rows that were timed, or where they are."""
+        if not any(map(_judged, rows)):
+            return ""
+        gpu = self._gpu()
+        others = [f"saved {theirs}, now {gpu}" for theirs in self._compared if theirs != gpu]
+        compared = f"pytest-benchmark compares with entries of another GPU or driver: {others[0]}" if others else ""
+        return self._switched_off() or compared
+
+    def _switched_off(self) -> str:
+        """Return that pytest-benchmark has no entries, where xdist switched it off."""
         session = _session(self._config)
         spread = self._config.pluginmanager.hasplugin("dsession")
         # Some versions do not tell whether it was xdist; then it was nothing else that anybody asked for.
         off = session is not None and getattr(session, "xdist_warning", True)
-        if not spread or not off or not any(map(_judged, rows)):
+        if not spread or not off:
             return ""
         return (
             "pytest-benchmark switches itself off under pytest-xdist; gates were timed all the same, "
