@@ -28,6 +28,7 @@ def write(
     name: str = "rms_norm_fwd",
     config: int = 4,
     started_at: str | None = None,
+    cache: str = "cold",
 ) -> None:
     """Write the report of one run, the first of which was in January."""
     at = datetime(2026, 1, 1, 12, tzinfo=UTC) + timedelta(days=30 * number)
@@ -41,7 +42,7 @@ def write(
         device,
         config={"num_warps": config},
         speed_up=speed_up,
-        gates=[gate(ratio=[ratio, ratio * 0.99, ratio * 1.01])] if speed_up else [],
+        gates=[gate(ratio=[ratio, ratio * 0.99, ratio * 1.01], cache=cache)] if speed_up else [],
         verdict="ok" if speed_up else "not_timed",
     )
     kernels = [kernel(case(candidate()), name=name, committed=[timed])]
@@ -76,6 +77,17 @@ def test_text_tells_the_course_of_each_row(reports: Path) -> None:
     assert " ###_ " in line
     assert "num_warps=8 (re-tuned 1 time)" in line
     assert line.endswith("ok")
+
+
+def test_another_state_of_the_cache_is_another_course(reports: Path) -> None:
+    """A spec that asks for a warm one now has neither lost nor won by it."""
+    for number, speed_up in ((10, 3.0), (11, 3.3)):
+        write(reports / f"{number}.json", number, speed_up, cache="warm")
+    lines = [line.split() for line in run(reports, "reports").stdout.splitlines() if "cols515" in line]
+    assert [line[1:-3] for line in lines][1:] == [
+        ["cols515", "4", "1.500", "1.200", "-20.0", "%", "###_", "num_warps=8", "(re-tuned"],
+        ["cols515,", "warm", "cache", "2", "3.000", "3.300", "+10.0", "%"],
+    ]
 
 
 def test_largest_loss_comes_first(reports: Path) -> None:
