@@ -128,9 +128,9 @@ class FakeDevice:
         if request.arms is not None:
             names = [FIXED if arm is None else Config(arm).id for arm in request.arms]
             self._times = [times[name] * math.exp(machine.random.gauss(0, machine.bias)) for name in names]
+            self._cache: Cache = "warm" if self._number in machine.warm else request.cache
         launches = math.ceil(request.target_us / self._times[0])
-        cache: Cache = "warm" if self._number in machine.warm else "cold"
-        return TimingOpened(ring=64, launches=launches, cache=cache, quantum_us=machine.quantum_us, empty_us=2.0)
+        return TimingOpened(ring=64, launches=launches, cache=self._cache, quantum_us=machine.quantum_us, empty_us=2.0)
 
     def _sample(self, request: Sample) -> Sampled:
         machine = self._machine

@@ -235,6 +235,24 @@ def test_margins_of_a_spec(tmp_path: Path, times: dict[str, float], given: dict[
     assert verdicts_of(model(folder)) == {"one::test_committed[a-STUB_GPU]": verdict}
 
 
+def test_a_row_has_the_state_of_the_cache_that_its_spec_asked_for(tmp_path: Path) -> None:
+    """Its speed-up is not compared where the spec asks for another one by now, until the row is measured anew."""
+    folder, row = project(tmp_path, {"one": declared()}), "one::test_committed[a-STUB_GPU]"
+    for cache, before in (("warm", ""), ("cold", "warm"), ("warm", "cold")):
+        (folder / "qual_stub.py").write_text(repr({"one": declared(cache=cache)}))
+        if before:
+            told = f"warning: committed on a {before} L2 cache, and timed on a {cache} one now: no decay is told"
+            kept = rows_of(model(folder))[row]
+            assert (kept.verdict, kept.reasons) == ("ok", [told])
+        measured = rows_of(model(folder, "--kernelqual-update"))[row]
+        assert {gate.cache for gate in measured.gates} == {cache}
+        written = Store(folder / "committed_configs").read("one", GPU)
+        assert isinstance(written, CommittedFile)
+        assert (written.rows[0].config, written.rows[0].cache) == ({"C": "x"}, cache)
+        checked = rows_of(model(folder))[row]
+        assert (checked.verdict, checked.reasons) == ("ok", [])
+
+
 def test_budget(tmp_path: Path) -> None:
     """Rows after it is spent are checked and not timed; they pass with a note, and the report is not complete."""
     folder = project(tmp_path, {"one": declared("a", "b"), "two": declared()})
