@@ -67,3 +67,19 @@ def test_a_host_that_never_keeps_up_is_said(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(UnmeasurableError, match="host too slow"):
         told.comparison._sample(0, LAUNCHES)
     assert told.spins[-1] <= timing._MOST_SPIN_CYCLES
+
+
+@pytest.mark.parametrize(
+    ("plan", "flushed", "launches"),
+    [
+        (Plan("graph", "cold", 40, 64, 8, restored=False), False, 40),  # the sets put each other out of the cache
+        (Plan("graph", "cold", 64, 64, 8, restored=False), True, 16),
+        (Plan("graph", "warm", 64, 64, 8, restored=True), False, 16),
+        (Plan("graph", "warm", 1, 64, 8, restored=False), False, 16),
+    ],
+)
+def test_rough_samples_are_shorter(plan: Plan, flushed: bool, launches: int) -> None:  # noqa: FBT001 - a case
+    """Unless that would leave sets in the cache which should not be there."""
+    comparison = Comparison.__new__(Comparison)
+    comparison.plan, comparison._flush = plan, torch.empty(1) if flushed else None
+    assert comparison._rough_launches() == launches

@@ -200,7 +200,7 @@ class Comparison:
 
     def _rough_launches(self) -> int:
         """Return a part of a sample's launches; where the sets put each other out of the cache, all sets are used."""
-        least = 1 if self._flush is not None else self.plan.ring
+        least = self.plan.ring if self.plan.cache == "cold" and self._flush is None else 1
         return max(math.ceil(self.plan.launches * _ROUGH_PART), min(least, self.plan.launches))
 
     def _spin_longer(self) -> None:
