@@ -82,6 +82,17 @@ def test_a_rival_near_the_margin_is_an_entry_too(tmp_path: Path) -> None:
     assert own["stats"]["data"] == pytest.approx([abba[place] * 1e-6 for abba in gate.rounds for place in (1, 2)])
 
 
+def test_a_row_that_is_measured_is_an_entry(tmp_path: Path) -> None:
+    """Whether it chose a config or kept the fixed launch."""
+    kept = declared(times={"fixed": 10.0, "x": 10.0, "y": 10.0})
+    folder = project(tmp_path, {"chosen": declared(), "kept": kept})
+    model(folder, *BENCHMARK, "--kernelqual-update")
+    found, name = entries(folder), "test_committed[a-STUB_GPU]"
+    assert found.keys() == {f"chosen {name}", f"chosen {name} fixed", f"kept {name}"}
+    medians = (found[f"chosen {name}{arm}"]["stats"]["median"] for arm in ("", " fixed"))
+    assert tuple(medians) == pytest.approx((8e-6, 10e-6), rel=0.01)
+
+
 def test_each_file_of_a_run_has_all_of_them(tmp_path: Path) -> None:
     """What is saved to be compared with later runs is what `--benchmark-json` has, but for the samples."""
     folder = project(tmp_path, {"one": declared()})
