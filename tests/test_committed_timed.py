@@ -235,6 +235,20 @@ def test_margins_of_a_spec(tmp_path: Path, times: dict[str, float], given: dict[
     assert verdicts_of(model(folder)) == {"one::test_committed[a-STUB_GPU]": verdict}
 
 
+@pytest.mark.parametrize("narrow", [{"near_best_pct": 1.0}, {"decay_pct": 1.0}, {"tolerance_pct": 1.0}])
+def test_the_narrowest_margin_that_is_asked_for_decides_what_is_too_noisy(
+    tmp_path: Path, narrow: dict[str, float]
+) -> None:
+    """Arms that may differ by 5 % say nothing of 1 %."""
+    wide = declared(noise=0.01, tolerance_pct=20.0)
+    folder = project(tmp_path, {"wide": wide, "narrow": {**wide, **narrow}})
+    commit(folder, "wide", chosen("a"))
+    commit(folder, "narrow", chosen("a"))
+    found = {name.partition("::")[0]: row for name, row in rows_of(model(folder)).items()}
+    assert {name: row.verdict for name, row in found.items()} == {"wide": "ok", "narrow": "unmeasurable"}
+    assert (found["wide"].gates[0].margin_pct, found["narrow"].gates[0].margin_pct) == (20.0, 1.0)
+
+
 def test_a_row_has_the_state_of_the_cache_that_its_spec_asked_for(tmp_path: Path) -> None:
     """Its speed-up is not compared where the spec asks for another one by now, until the row is measured anew."""
     folder, row = project(tmp_path, {"one": declared()}), "one::test_committed[a-STUB_GPU]"

@@ -61,6 +61,8 @@ class Margins(NamedTuple):
     best: float = 0.05
     decay_warn: float = 0.05
     decay_fail: float = 0.10
+    control: float = 0.02
+    """The narrowest that was asked for: launches must be timed precisely enough for it."""
 
 
 class Bench(Struct, frozen=True):
@@ -209,7 +211,7 @@ def _gated(
     configs: list[Config | None] = [None, None, *([] if committed is None else [committed]), *rivals]
     arms = make(configs)
     margins = bench.margins
-    gates: list[GateRecord] = [control(arms, margin=margins.fixed, qualify=True)]
+    gates: list[GateRecord] = [control(arms, margin=margins.control, qualify=True)]
     if gates[0].verdict != "ok":
         return verdict(structs.replace(record, gates=gates), "unmeasurable", gates[0].reason)
     if committed is not None:

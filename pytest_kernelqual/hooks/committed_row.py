@@ -233,7 +233,9 @@ class _Remember:
 
 
 def _margins(spec: SpecInfo, run: Run) -> Margins:
-    margins = Margins(fixed=(spec.tolerance_pct or run.settings.tolerance_pct) / 100)
+    tolerance = spec.tolerance_pct or run.settings.tolerance_pct
+    narrowest = min(filter(None, (tolerance, spec.near_best_pct, spec.decay_pct)))
+    margins = Margins(fixed=tolerance / 100, control=narrowest / 100)
     if spec.near_best_pct is not None:
         margins = margins._replace(best=spec.near_best_pct / 100)
     if spec.decay_pct is not None:
