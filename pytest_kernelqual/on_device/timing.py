@@ -261,7 +261,7 @@ class Comparison:
         for made in self._sets:
             _forget_gradients(made)  # they lie in the pool, and would put this arm's outputs elsewhere
         graph = torch.cuda.CUDAGraph()
-        kept = deque[Any](maxlen=launches if apart else 1)
+        kept = deque[Any](maxlen=launches if apart else 0)
         try:
             with self._arms[arm](), capturing(graph):
                 kept.extend(self._call(arm, self._sets[index % len(self._sets)]) for index in range(launches))
