@@ -31,7 +31,7 @@ MARGIN = 0.02
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for no clock to settle."""
-    monkeypatch.setattr(gating_arms, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(gating_arms, "_PAUSES_S", (0.0,) * 4)
 
 
 def decide(machine: Machine, *, margin: float = MARGIN, name: str = "A=1") -> list[GateRecord]:
@@ -229,18 +229,19 @@ def test_memory_that_does_not_suffice_is_unmeasurable() -> None:
     assert "not enough memory" in record.reason
 
 
-def test_noise_lengthens_samples() -> None:
-    """A control that is too wide is taken again with samples of up to a millisecond, of arms that stay as they are."""
-    machine = Machine({FIXED: 10.0}, noise=0.05)
+@pytest.mark.parametrize(("noise", "lengths_us"), [(0.009, [150, 390, 1000]), (0.02, [150, 1000])])
+def test_noise_lengthens_samples(noise: float, lengths_us: list[float]) -> None:
+    """A control that is too wide is taken again, of the arms as they are; the wider it is, the longer at once."""
+    machine = Machine({FIXED: 10.0}, noise=noise, bias=0.0, seed=2)
     device = FakeDevice(machine)
     arms = Arms(device, gating_arms.Place("a.py", "a", "a", gating_arms.Limits(1, 1, 1)), [None] * 2, exclusive=_Held)
     record = control(arms, margin=MARGIN, qualify=True)
     opened = [request for request in device.requests if isinstance(request, OpenTiming)]
-    assert [request.target_us for request in opened] == [150, 390, 1000]
-    assert [request.arms for request in opened] == [[None, None], None, None]
+    assert [request.target_us for request in opened] == pytest.approx(lengths_us)
+    assert [request.arms for request in opened] == [[None, None], *[None] * (len(opened) - 1)]
     assert sum(isinstance(request, Open) for request in device.requests) == 1
-    assert record.verdict == "unmeasurable"
-    assert record.reason.startswith("timing is too noisy: between -")
+    assert (record.verdict == "unmeasurable") is record.reason.startswith("timing is too noisy: between -")
+    assert len(record.rounds) == 48  # the means of three count as one
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ ITEM = "one::test_committed[a-STUB_GPU]"
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for no clock to settle."""
-    monkeypatch.setattr(gating_arms, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(gating_arms, "_PAUSES_S", (0.0,) * 4)
 
 
 def checked(

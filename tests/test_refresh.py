@@ -47,7 +47,7 @@ PRODUCTION = FixedRecord(outcome="qualified", output=OUTPUT, inputs=INPUTS)
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for no clock to settle."""
-    monkeypatch.setattr(gating_arms, "_PAUSE_S", 0.0)
+    monkeypatch.setattr(gating_arms, "_PAUSES_S", (0.0,) * 4)
 
 
 def refreshed(folder: Path, machine: Machine, **given: Any) -> Refreshed:

@@ -18,7 +18,7 @@ from pytest_kernelqual.model.outcome import Cache
 from pytest_kernelqual.model.record import GateName, GateRecord, GateVerdict
 from pytest_kernelqual.processes.device import Device, Limits
 
-# The shortest and longest sample; between them it grows by a factor until the control is narrow enough.
+# The shortest and longest sample; between them it grows by this factor, or more, until the control is narrow enough.
 SHORTEST_SAMPLE_US = 150.0
 LONGEST_SAMPLE_US = 1000.0
 _LENGTHENED = 2.6
@@ -28,9 +28,8 @@ _NOISY_ROUNDS = 3
 _MOST_REBUILT = 2
 _CLOCK_TOLERANCE = 0.01
 
-# A clock that moved once may have settled; whatever disturbs three attempts stays.
-_ATTEMPTS = 3
-_PAUSE_S = 0.5
+# Before each attempt: a clock that moved may have settled; whatever disturbs all of them stays.
+_PAUSES_S = (0.0, 0.0, 0.1, 0.5)
 
 Hold = Callable[[], AbstractContextManager[object]]
 """Holds the device while a block runs."""
@@ -124,9 +123,8 @@ class Arms:
     ) -> list[list[list[float]]]:
         """Return rounds of each pair of arms, as `sample` does; of shorter samples `roughly`."""
         disturbed = ""
-        for attempt in range(_ATTEMPTS):
-            if attempt > 1:
-                time.sleep(_PAUSE_S * (attempt - 1))
+        for pause_s in _PAUSES_S:
+            time.sleep(pause_s)
             with self._exclusive():
                 reply = self._ask(Sample(pairs=pairs, rounds=rounds, roughly=roughly))
             if not isinstance(reply, Sampled):
@@ -189,7 +187,9 @@ def control(arms: Arms, *, margin: float, qualify: bool) -> GateRecord:
             break
         anew = arm.precise  # noise alone is no reason
         rebuilt += longest
-        target_us, qualify = min(target_us * _LENGTHENED, LONGEST_SAMPLE_US), False
+        # Noise that is independent averages out by the root of the length.
+        target_us = min(target_us * max(_LENGTHENED, arm.excess**2), LONGEST_SAMPLE_US)
+        qualify = False
     reason = "" if arm.armed else f"timing is too noisy: {_interval(arm.estimate)} for one config against itself"
     outcome = Outcome("ok" if arm.armed else "unmeasurable", arm.estimate, rounds)
     return _told("control", arms, (0, 1), margin, outcome, reason=reason)

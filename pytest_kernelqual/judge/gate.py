@@ -23,9 +23,14 @@ class Arm(NamedTuple):
     margin: float
 
     @property
+    def excess(self) -> float:
+        """Return how many times as wide the A/A half-width is as it may be, which is a quarter of the margin."""
+        return self.estimate.half_width / (math.log1p(self.margin) / 4)
+
+    @property
     def precise(self) -> bool:
         """Tell whether the A/A half-width is at most a quarter of the margin."""
-        return self.estimate.half_width <= math.log1p(self.margin) / 4
+        return self.excess <= 1
 
     @property
     def armed(self) -> bool:
