@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from torch import Tensor
 
 from pytest_kernelqual.model.record import Mismatch
-from pytest_kernelqual.on_device import distances
+from pytest_kernelqual.on_device import compare, distances
 from pytest_kernelqual.on_device.compare import mismatches, same, unwritten, written_outside
 from pytest_kernelqual.on_device.memory import PATTERN_A, PATTERN_B
 from pytest_kernelqual.on_device.outputs import Output, collect
@@ -94,6 +94,23 @@ def test_a_single_changed_byte_is_found(data: st.DataObject) -> None:
     assert found.actual is not None
     for number in (found.max_absolute, found.max_relative):
         assert number is None or 0 <= number < math.inf
+
+
+@pytest.mark.parametrize("chunk_bytes", [8, 1 << 20])
+@pytest.mark.parametrize("sizes", [(1,), (8,), (9, 3), (16, 0, 7), (31,)])
+def test_a_changed_byte_is_found_the_way_that_devices_compare(
+    sizes: tuple[int, ...], chunk_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight bytes at a time and the rest, over several outputs and many parts."""
+    monkeypatch.setattr(compare, "on_host", lambda _tensor: False)
+    monkeypatch.setattr(compare, "_EQUAL_CHUNK_BYTES", chunk_bytes)
+    given_ = tuple(torch.arange(size, dtype=torch.uint8) for size in sizes)
+    assert same(collect(given_), collect(tuple(tensor.clone() for tensor in given_)))
+    for which, size in enumerate(sizes):
+        for place in range(size):
+            changed = [tensor.clone() for tensor in given_]
+            changed[which][place] ^= 0x80
+            assert not same(collect(given_), collect(tuple(changed)))
 
 
 def ranks(dtype: torch.dtype) -> dict[int, int]:

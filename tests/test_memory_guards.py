@@ -9,9 +9,17 @@ import torch
 from memory_bytes import bytes_of, write
 from torch import Tensor
 
+from pytest_kernelqual.on_device import guards
 from pytest_kernelqual.on_device.memory import PATTERN_A, PATTERN_B, Damage, Memory
 
 CPU = torch.device("cpu")
+
+
+@pytest.fixture(params=["host", "device"], autouse=True)
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the ways to fill and check that the host has, and those of devices, which any tensor can go."""
+    if request.param == "device":
+        monkeypatch.setattr(guards, "on_host", lambda _tensor: False)
 
 
 @pytest.fixture

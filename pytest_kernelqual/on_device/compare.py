@@ -10,7 +10,7 @@ from torch import Tensor
 from pytest_kernelqual.model.record import Mismatch
 from pytest_kernelqual.model.tolerance import Tolerance
 from pytest_kernelqual.on_device.distances import chunks, index_of, value_mismatch
-from pytest_kernelqual.on_device.guards import memcmp
+from pytest_kernelqual.on_device.guards import any_of, memcmp, on_host
 from pytest_kernelqual.on_device.memory import plain_allocations
 from pytest_kernelqual.on_device.outputs import Output
 
@@ -128,13 +128,13 @@ def _equal(pairs: list[tuple[Tensor, Tensor]]) -> bool:
     unknown = []
     for left, right in pairs:
         other = right.to(left.device)
-        if left.is_cpu:
+        if on_host(left):
             if memcmp(left.data_ptr(), other.data_ptr(), left.numel()) != 0:
                 return False
         else:
             unknown += list(_differences(left, other))
     with plain_allocations():
-        return not unknown or not torch.stack(unknown).any().item()
+        return not unknown or not any_of(unknown)
 
 
 def _differences(left: Tensor, right: Tensor) -> Iterator[Tensor]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -33,6 +34,11 @@ _use_count: Callable[[int], int] = torch._C._storage_Use_Count  # noqa: SLF001 -
 memcmp = ctypes.CDLL(None).memcmp
 memcmp.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 _DEAD_USE_COUNT = 2  # the block's own tensor and the Python object made for asking
+
+
+def on_host(tensor: Tensor) -> bool:
+    """Tell whether a tensor lies in memory that the host reads and writes itself."""
+    return tensor.is_cpu
 
 
 class _ThreadState(threading.local):
@@ -124,22 +130,13 @@ class Buffer(NamedTuple):
         """Fill the block with poison and noise, and return the tensor in its middle, which keeps the block alive."""
         shape, strides, dtype, size_bytes, guard_bytes, _ = self.layout
         with below_autograd(), no_torch_function():
-            if self.block.is_cpu:  # not fill_: waking torch's threads costs more than the work
+            if on_host(self.block):  # not fill_: waking torch's threads costs more than the work
                 ctypes.memset(self.block.data_ptr() + guard_bytes, self.pattern, size_bytes)
             else:
                 self.block.fill_(self.pattern)
             self.write_noise()
             middle = self.block.narrow(0, guard_bytes, size_bytes)
             return _from_dlpack(_to_dlpack(middle)).view(dtype).as_strided_(shape, strides)
-
-    def under(self, pattern: int) -> "Buffer":
-        """Fill guards and gaps anew, for a launch under another poison, and leave the elements as they are."""
-        buffer = self._replace(pattern=pattern)
-        if pattern != self.pattern:
-            buffer.write_noise()
-        if self.elements is not None:  # always: whoever restores elements may restore gaps with them
-            buffer.middle().masked_fill_(~self.elements, pattern)
-        return buffer
 
     def is_dead(self) -> bool:
         """Tell whether no tensor uses the buffer any more."""
@@ -155,16 +152,14 @@ class Buffer(NamedTuple):
         """Return the bytes from the first element to the end of the last."""
         return self.block[self.layout.guard_bytes : self.layout.guard_bytes + self.layout.size_bytes]
 
-    def guards(self) -> Tensor:
-        """Return the bytes before and those after the buffer, one row each."""
+    def guards(self) -> tuple[Tensor, Tensor]:
+        """Return the bytes before and those after the buffer."""
         guard_bytes, size_bytes = self.layout.guard_bytes, self.layout.size_bytes
-        return self.block.as_strided((2, guard_bytes), (guard_bytes + size_bytes, 1))
+        return self.block[:guard_bytes], self.block[guard_bytes + size_bytes :]
 
-    def noise(self) -> Tensor:
+    def noise(self) -> tuple[Tensor, Tensor]:
         """Return what the guards must hold."""
-        start = self.number % _NOISE_SHIFTS * _NOISE_SHIFT_BYTES
-        guard_bytes = self.layout.guard_bytes
-        return _noise(self.block.device, self.pattern).as_strided((2, guard_bytes), (guard_bytes, 1), start)
+        return _noise_at(self.block.device, self.pattern, self.number, self.layout.guard_bytes)
 
     def gaps(self) -> Tensor | None:
         """Return a copy of the buffer with the pattern in the elements, so that nothing else may be in it."""
@@ -173,12 +168,12 @@ class Buffer(NamedTuple):
     def repaired(self) -> Iterator[Damage]:
         """Yield the damage of the buffer and undo it."""
         guards, noise, size_bytes = self.guards(), self.noise(), self.layout.size_bytes
-        before, after = (row.nonzero().flatten() for row in guards.ne(noise))
+        before, after = (bytes_.ne(known).nonzero().flatten() for bytes_, known in zip(guards, noise, strict=True))
         if before.numel():
             yield Damage(self.label(), "before", int(before[-1].item()) - self.layout.guard_bytes, before.numel())
         if after.numel():
             yield Damage(self.label(), "after", int(after[0].item()) + size_bytes, after.numel())
-        guards.copy_(noise)
+        self.write_noise()
         gaps = self.gaps()
         if gaps is not None:
             places = gaps.ne(self.pattern).nonzero().flatten()
@@ -188,8 +183,8 @@ class Buffer(NamedTuple):
 
     def write_noise(self) -> None:
         """Fill the guards."""
-        if not self.block.is_cpu:
-            self.guards().copy_(self.noise())
+        if not on_host(self.block):
+            torch._foreach_copy_(self.guards(), self.noise())
             return
         guard_bytes, start = self.layout.guard_bytes, self.block.data_ptr()
         noise = _noise(self.block.device, self.pattern).data_ptr() + self.number % _NOISE_SHIFTS * _NOISE_SHIFT_BYTES
@@ -212,23 +207,68 @@ def damaged(buffers: list[Buffer]) -> list[Damage]:
     return [] if _intact(buffers) else [damage for buffer in buffers for damage in buffer.repaired()]
 
 
-def _intact(buffers: list[Buffer]) -> bool:
-    pairs: dict[torch.device, list[tuple[Tensor, Tensor]]] = {}
+def under(buffers: Sequence[Buffer], pattern: int) -> list[Buffer]:
+    """Fill guards and gaps anew, for a launch under another poison, and leave the elements as they are."""
+    found = [buffer._replace(pattern=pattern) for buffer in buffers]
+    others = [new for old, new in zip(buffers, found, strict=True) if old.pattern != pattern]
+    of_devices = [buffer for buffer in others if not on_host(buffer.block)]
+    if of_devices:  # all at once: on a device each operation is a launch
+        guards, noise = (
+            [*chain(*parts)] for parts in zip(*((of.guards(), of.noise()) for of in of_devices), strict=True)
+        )
+        torch._foreach_copy_(guards, noise)
+    for buffer in others:
+        if on_host(buffer.block):
+            buffer.write_noise()
+    for buffer in found:
+        if buffer.elements is not None:  # always: whoever restores elements may restore gaps with them
+            buffer.middle().masked_fill_(~buffer.elements, pattern)
+    return found
+
+
+def _intact(buffers: Sequence[Buffer]) -> bool:
+    of_device: dict[torch.device, list[Buffer]] = {}
     flags: dict[torch.device, list[Tensor]] = {}
     for buffer in buffers:
-        guards, noise, gaps = buffer.guards(), buffer.noise(), buffer.gaps()
-        if buffer.block.is_cpu:
-            if not all(_equal(guards[row], noise[row]) for row in (0, 1)):
-                return False
-        else:
-            pairs.setdefault(buffer.block.device, []).append((guards.flatten(), noise.flatten()))
+        gaps = buffer.gaps()
+        if not on_host(buffer.block):
+            of_device.setdefault(buffer.block.device, []).append(buffer)
+        elif not all(map(_equal, buffer.guards(), buffer.noise())):
+            return False
         if gaps is not None:
             least, most = torch.aminmax(gaps)
             flags.setdefault(gaps.device, []).append((least != buffer.pattern) | (most != buffer.pattern))
-    for device, parts in pairs.items():
-        guards, noise = (torch.cat(side).view(torch.int64) for side in zip(*parts, strict=True))
-        flags.setdefault(device, []).append(guards.ne(noise).any())
-    return not any(torch.stack(several).any().item() for several in flags.values())
+    for device, several in of_device.items():
+        flags.setdefault(device, []).append(any_differs(several))
+    return not any(any_of(several) for several in flags.values())
+
+
+def any_differs(buffers: Sequence[Buffer]) -> Tensor:
+    """Tell of the guards of buffers on one device, unwaited, in as few operations as can be: each is a launch there."""
+    guards = torch.cat([part for buffer in buffers for part in buffer.guards()])
+    known = tuple((buffer.pattern, buffer.number, buffer.layout.guard_bytes) for buffer in buffers)
+    return guards.view(torch.int64).ne(_noise_of(buffers[0].block.device, known)).any()
+
+
+def any_of(flags: Sequence[Tensor]) -> bool:
+    """Wait for flags of one device, and tell whether any is set."""
+    return bool((flags[0] if len(flags) == 1 else torch.stack(list(flags)).any()).item())
+
+
+@lru_cache(maxsize=16)
+def _noise_of(device: torch.device, known: tuple[tuple[int, int, int], ...]) -> Tensor:
+    """Return what the guards of several buffers must hold, in a row, eight bytes at a time.
+
+    Every launch of a config finds the same.
+    """
+    with plain_allocations():
+        return torch.cat([part for of in known for part in _noise_at(device, *of)]).view(torch.int64)
+
+
+def _noise_at(device: torch.device, pattern: int, number: int, guard_bytes: int) -> tuple[Tensor, Tensor]:
+    start = number % _NOISE_SHIFTS * _NOISE_SHIFT_BYTES
+    noise = _noise(device, pattern)[start : start + 2 * guard_bytes]
+    return noise[:guard_bytes], noise[guard_bytes:]
 
 
 def _equal(left: Tensor, right: Tensor) -> bool:

@@ -23,6 +23,7 @@ from pytest_kernelqual.on_device.guards import (
     no_torch_function,
     plain_allocations,
     this_thread,
+    under,
 )
 
 __all__ = ["PATTERN_A", "PATTERN_B", "Damage", "Memory", "plain_allocations"]
@@ -136,7 +137,7 @@ class Memory:
             raise InputError(f"pattern {pattern} is not a byte; use 0 to 255")
         if inputs:
             with plain_allocations(), below_autograd():
-                self._inputs = [buffer.under(pattern) for buffer in self._inputs]
+                self._inputs = under(self._inputs, pattern)
         library = _Library("aten", "IMPL")
         with _lock:
             if _poisoning is not None:
