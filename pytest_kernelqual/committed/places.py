@@ -5,26 +5,29 @@ import re
 from pathlib import Path
 
 from pytest_kernelqual.committed.reading import MAX_BYTES
-from pytest_kernelqual.committed.schema import Key, key_text
+from pytest_kernelqual.committed.schema import key_text
 
 # In the form in which an update writes a file; in another form rows have no known place.
 _ROWS = re.compile(r'^  "rows": \[\n', flags=re.MULTILINE)
 _NEXT = re.compile(r"[\s,]*")
 
 
-def row_line(path: Path, key: Key) -> int:
-    """Return the line on which the row of a key begins; 0 where it cannot be told."""
+def row_lines(path: Path) -> dict[str, int]:
+    """Return the line on which each row begins, by the text of its key, as far as they can be told."""
+    found: dict[str, int] = {}
     if not path.is_file():
-        return 0
+        return found
     try:
         with path.open("rb") as file:
             text = file.read(MAX_BYTES).decode()
         rows = _ROWS.search(text)
-        at = rows.end() if rows is not None else len(text)
+        at = counted = rows.end() if rows is not None else len(text)
+        line = text.count("\n", 0, counted) + 1
         while True:
             start = at + len(_NEXT.match(text, at)[0])  # type: ignore[index]
             row, at = json.JSONDecoder().raw_decode(text, start)
-            if key_text(row["key"]) == key_text(key):
-                return text.count("\n", 0, start) + 1
+            line += text.count("\n", counted, start)
+            counted = start
+            found.setdefault(key_text(row["key"]), line)
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
-        return 0
+        return found

@@ -8,9 +8,9 @@ import pytest
 from msgspec import structs
 
 from pytest_kernelqual.committed.membership import Declared, row_refusals
-from pytest_kernelqual.committed.places import row_line
+from pytest_kernelqual.committed.places import row_lines
 from pytest_kernelqual.committed.refusal import Refusal
-from pytest_kernelqual.committed.schema import CommittedFile
+from pytest_kernelqual.committed.schema import CommittedFile, key_text
 from pytest_kernelqual.committed.store import Contents
 from pytest_kernelqual.gating.row import refused, verdict
 from pytest_kernelqual.hooks.rows_elsewhere import Checked
@@ -51,8 +51,9 @@ class CommittedFileItem(pytest.Item):
         checked = self.compiled(self.path, self.nodeid)
         self.rows = checked.compiled
         file = self.nodeid.partition("::")[0]
+        lines_of = row_lines(self.path)
         found = [
-            structs.replace(one, nodeid=self.nodeid, file=file, line=row_line(self.path, one.key))
+            structs.replace(one, nodeid=self.nodeid, file=file, line=lines_of.get(key_text(one.key), 0))
             for one in [*self.judge(self.path), *checked.failed]
         ]
         self.record = KernelRecord(kernel=self.path.parent.name, nodeid=self.nodeid, committed=found)

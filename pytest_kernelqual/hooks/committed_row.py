@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import pytest
 from msgspec import Struct, structs, to_builtins
 
-from pytest_kernelqual.committed.places import row_line
+from pytest_kernelqual.committed.places import row_lines
 from pytest_kernelqual.committed.schema import CommittedDevice, CommittedFile, key_text
 from pytest_kernelqual.errors import DeviceProcessError, KernelqualError
 from pytest_kernelqual.gating.arms import Arms, Place
@@ -96,7 +96,7 @@ class RowSession:
         root = self._item.config.rootpath
         if not path.is_file() or not path.is_relative_to(root):
             return "", 0
-        return path.relative_to(root).as_posix(), row_line(path, self._target.key)
+        return path.relative_to(root).as_posix(), row_lines(path).get(key_text(self._target.key), 0)
 
     def _checked(self) -> CommittedRecord:
         """Check the row or measure it, and count how long it was timed."""
