@@ -3,6 +3,7 @@
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from msgspec import Struct
@@ -26,6 +27,7 @@ _STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', flags=re.DOTALL)
 _BRACKETS = re.compile(rb"[\[\]{}]")
 
 
+@lru_cache(maxsize=8)  # each row of a file is checked by an item of its own
 def decode(data: bytes, path: str) -> CommittedFile | Refusal:
     """Return what a file says, or the reason why it cannot be used; never raises."""
     told = _text_problem(data)
