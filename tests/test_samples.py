@@ -38,6 +38,8 @@ class Told:
             "_pristine": [x.clone() for x in sets],
             "_flush": flush,
             "_spin_cycles": 10,
+            "_graphs": {},
+            "_apart": True,
             "plan": Plan("events", "cold", LAUNCHES, LAUNCHES, 8, restored=True),
         }
         for name, value in made.items():
@@ -59,6 +61,18 @@ def test_a_sample_that_is_taken_again_finds_what_the_first_found(monkeypatch: py
     assert not told.comparison._sample(0, LAUNCHES).late
     assert told.happened == ONE * 3
     assert told.spins == [10, 40, 160]
+
+
+def test_a_graph_is_first_replayed_on_inputs_as_they_were_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Samples of other arms have changed them; a launch may follow indices in them."""
+    told = Told(monkeypatch, lambda: False)
+    told.comparison._sample(0, LAUNCHES)
+    told.happened.clear()
+    made = told.comparison._sets
+    graph = SimpleNamespace(replay=lambda: [one.launch() for one in made])
+    monkeypatch.setattr(Comparison, "_captured", lambda *_arms, **_how: graph)
+    assert told.comparison._capture(0, LAUNCHES)
+    assert told.happened == [*["launch on [1.0, 2.0]"] * LAUNCHES, "wait"]
 
 
 def test_a_host_that_never_keeps_up_is_said(monkeypatch: pytest.MonkeyPatch) -> None:

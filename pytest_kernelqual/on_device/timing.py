@@ -218,8 +218,7 @@ class Comparison:
 
     def _queued(self, arm: int, launches: int) -> _Sample:
         """Queue a sample on inputs as they were made, and on a cache without them where it is emptied."""
-        if self._mutates:
-            torch._foreach_copy_(self._live, self._pristine)
+        self._restore()
         if self._flush is not None:
             self._flush.zero_()  # puts everything else out of the L2 cache
         if self.plan.method == "events":
@@ -237,12 +236,18 @@ class Comparison:
         end.record()
         return _Sample(begin, end, begin.query())  # type: ignore[no-untyped-call]
 
+    def _restore(self) -> None:
+        """Give inputs that launches change the bytes with which each launch must begin."""
+        if self._mutates:
+            torch._foreach_copy_(self._live, self._pristine)
+
     def _capture(self, arm: int, launches: int) -> bool:
         """Capture an arm; it takes the memory of the ones before, so that all write the same output buffers."""
         graph = self._captured(arm, launches, apart=self._apart)
         if graph is None:
             return False
         self._graphs[arm, launches] = graph
+        self._restore()
         graph.replay()  # the first replay uploads the graph
         torch.cuda.synchronize()
         return True
