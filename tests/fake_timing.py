@@ -10,18 +10,9 @@ from pytest_kernelqual.errors import KernelqualError
 from pytest_kernelqual.gating.arms import Arms, Place
 from pytest_kernelqual.model.clocks import Clocks
 from pytest_kernelqual.model.config import Config
-from pytest_kernelqual.model.messages import (
-    Hello,
-    Open,
-    Opened,
-    OpenTiming,
-    Reply,
-    Request,
-    Sample,
-    Sampled,
-    TimingOpened,
-)
+from pytest_kernelqual.model.messages import Hello, Open, Opened, Reply, Request
 from pytest_kernelqual.model.outcome import Cache
+from pytest_kernelqual.model.timing import OpenTiming, Sample, Sampled, TimingOpened
 from pytest_kernelqual.processes.device import Limits, OnProgress
 
 PLACE = Place("qual_rms_norm.py", "rms_norm_fwd", "cols4096", Limits(10, 10, 10))

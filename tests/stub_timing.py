@@ -23,15 +23,14 @@ from pytest_kernelqual.model.messages import (
     InputInfo,
     Open,
     Opened,
-    OpenTiming,
     ReadEnvironment,
     Reply,
     Request,
-    Sample,
     SpecInfo,
 )
 from pytest_kernelqual.model.record import DeviceDescriptor, Environment
 from pytest_kernelqual.model.settings import Settings
+from pytest_kernelqual.model.timing import OpenTiming, Sample
 from pytest_kernelqual.on_device import main as device_main
 from pytest_kernelqual.processes import device_process, locks
 from pytest_kernelqual.processes.device import Limits

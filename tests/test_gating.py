@@ -21,9 +21,10 @@ from pytest_kernelqual.gating.arms import Arms, control, gate, halve
 from pytest_kernelqual.gating.row import check
 from pytest_kernelqual.judge.statistics import LAST_LOOK, estimate, log_ratio_of_round
 from pytest_kernelqual.model.clocks import Clocks
-from pytest_kernelqual.model.messages import Open, OpenTiming, Sample
+from pytest_kernelqual.model.messages import Open
 from pytest_kernelqual.model.outcome import Cache
 from pytest_kernelqual.model.record import CandidateRecord, CommittedRecord, CommittedVerdict, GateName, GateRecord
+from pytest_kernelqual.model.timing import OpenTiming, Sample
 
 MARGIN = 0.02
 

@@ -13,9 +13,10 @@ from pytest_kernelqual.errors import DeviceProcessError, KernelqualError, Unmeas
 from pytest_kernelqual.judge.gate import Arm, confirmed, look
 from pytest_kernelqual.judge.statistics import LAST_LOOK, Estimate, estimate, log_ratio_of_round, means_of, next_look
 from pytest_kernelqual.model.config import Config
-from pytest_kernelqual.model.messages import Open, Opened, OpenTiming, Reply, Request, Sample, Sampled, TimingOpened
+from pytest_kernelqual.model.messages import Open, Opened, Reply, Request
 from pytest_kernelqual.model.outcome import Cache
 from pytest_kernelqual.model.record import GateName, GateRecord, GateVerdict
+from pytest_kernelqual.model.timing import OpenTiming, Sample, Sampled, TimingOpened
 from pytest_kernelqual.processes.device import Device, Limits
 
 # The shortest and longest sample; between them it grows by this factor, or more, until the control is narrow enough.

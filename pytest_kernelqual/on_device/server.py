@@ -14,7 +14,6 @@ from pytest_kernelqual.model.messages import (
     EnvironmentRead,
     Open,
     Opened,
-    OpenTiming,
     Output,
     Progress,
     ReadEnvironment,
@@ -22,11 +21,8 @@ from pytest_kernelqual.model.messages import (
     Refused,
     Reply,
     Request,
-    Sample,
-    Sampled,
     Survey,
     Surveyed,
-    TimingOpened,
     Tried,
     Try,
 )
@@ -35,6 +31,7 @@ from pytest_kernelqual.model.profiles import FIRST, InputSet
 from pytest_kernelqual.model.repro import LaunchSaved, SaveInputs, SaveLaunch
 from pytest_kernelqual.model.settings import Settings
 from pytest_kernelqual.model.spec import KernelSpec
+from pytest_kernelqual.model.timing import OpenTiming, Sample, Sampled, TimingOpened
 from pytest_kernelqual.on_device.arms import compare_arms
 from pytest_kernelqual.on_device.capturing import save_launch
 from pytest_kernelqual.on_device.clocks import ClockReader
