@@ -23,7 +23,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_kernelqual.gating.arms import LONGEST_SAMPLE_US, SHORTEST_SAMPLE_US, Arms, Place, halve
+from pytest_kernelqual.gating.arms import LONGEST_SAMPLE_US, Arms, Place
+from pytest_kernelqual.gating.gates import SHORTEST_SAMPLE_US, halve
 from pytest_kernelqual.judge.statistics import log_ratio_of_round
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.messages import Describe, Described, Open, ReadEnvironment, SpecInfo, Tried, Try

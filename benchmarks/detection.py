@@ -14,7 +14,8 @@ import sys
 from collections import Counter, defaultdict
 from pathlib import Path
 
-from pytest_kernelqual.gating.arms import LONGEST_SAMPLE_US, Arms, Place, control, gate
+from pytest_kernelqual.gating.arms import LONGEST_SAMPLE_US, Arms, Place
+from pytest_kernelqual.gating.gates import control, gate
 from pytest_kernelqual.judge.statistics import log_ratio_of_round
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.settings import Settings

@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pytest_kernelqual.gating.arms import Arms, Place, control
+from pytest_kernelqual.gating.arms import Arms, Place
+from pytest_kernelqual.gating.gates import control
 from pytest_kernelqual.judge.statistics import LAST_LOOK
 from pytest_kernelqual.model.messages import Describe, Described
 from pytest_kernelqual.model.settings import Settings

@@ -15,7 +15,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from pytest_kernelqual.gating.arms import Arms, Place, control, gate
+from pytest_kernelqual.gating.arms import Arms, Place
+from pytest_kernelqual.gating.gates import control, gate
 from pytest_kernelqual.model.messages import Describe, Described
 from pytest_kernelqual.model.record import GateRecord
 from pytest_kernelqual.model.settings import Settings

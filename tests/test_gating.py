@@ -17,7 +17,8 @@ from msgspec import structs
 
 from pytest_kernelqual.errors import DeviceProcessError, KernelqualError
 from pytest_kernelqual.gating import arms as gating_arms
-from pytest_kernelqual.gating.arms import Arms, control, gate, halve
+from pytest_kernelqual.gating.arms import Arms
+from pytest_kernelqual.gating.gates import control, gate, halve
 from pytest_kernelqual.gating.row import check
 from pytest_kernelqual.judge.statistics import LAST_LOOK, estimate, log_ratio_of_round
 from pytest_kernelqual.model.clocks import Clocks

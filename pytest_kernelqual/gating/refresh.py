@@ -9,7 +9,8 @@ from pytest_kernelqual.committed.reading import row_problem
 from pytest_kernelqual.committed.refusal import Refusal
 from pytest_kernelqual.committed.schema import LONGEST_TEXT, CommittedFile, Row, Times
 from pytest_kernelqual.errors import UnmeasurableError
-from pytest_kernelqual.gating.arms import Arms, comparison, control, halve, medians_us
+from pytest_kernelqual.gating.arms import Arms
+from pytest_kernelqual.gating.gates import comparison, control, halve, medians_us
 from pytest_kernelqual.gating.row import Bench, drift
 from pytest_kernelqual.judge.statistics import LAST_LOOK, estimate, log_ratio_of_round
 from pytest_kernelqual.model.config import Config

@@ -10,15 +10,8 @@ from pytest_kernelqual.committed.refusal import Refusal
 from pytest_kernelqual.committed.schema import CommittedDevice, CommittedFile, Row, Toolchain
 from pytest_kernelqual.committed.store import Store
 from pytest_kernelqual.errors import UnmeasurableError
-from pytest_kernelqual.gating.arms import (
-    Arms,
-    control,
-    gate,
-    in_fresh_processes,
-    screen,
-    unmeasurable,
-    with_confirmations,
-)
+from pytest_kernelqual.gating.arms import Arms
+from pytest_kernelqual.gating.gates import control, gate, in_fresh_processes, screen, unmeasurable, with_confirmations
 from pytest_kernelqual.judge.drift import judge_production
 from pytest_kernelqual.judge.evidence import falls_short, strength, weakest
 from pytest_kernelqual.judge.gate import kept_speed_up
