@@ -10,7 +10,7 @@ from msgspec import structs
 from pytest_kernelqual.errors import UnmeasurableError
 from pytest_kernelqual.gating.arms import LONGEST_SAMPLE_US, Arms
 from pytest_kernelqual.judge.gate import Arm, confirmed, look
-from pytest_kernelqual.judge.statistics import LAST_LOOK, Estimate, estimate, log_ratio_of_round, means_of, next_look
+from pytest_kernelqual.judge.statistics import LAST_LOOK, Estimate, estimate, log_ratios, means_of, next_look
 from pytest_kernelqual.model.record import GateName, GateRecord, GateVerdict
 
 # The shortest sample; up to the longest it grows by this factor, or more, until the control is narrow enough.
@@ -44,11 +44,10 @@ def control(arms: Arms, *, margin: float, qualify: bool) -> GateRecord:
             else:
                 arms.lengthen(target_us)
             rounds = arms.sample(0, 1, LAST_LOOK)
-            arm = Arm(estimate([log_ratio_of_round(abba) for abba in rounds]), margin)
+            arm = Arm(estimate(log_ratios(rounds)), margin)
             if longest and not arm.armed:  # noise of whole samples: longer ones would not average it out
                 rounds += arms.sample(0, 1, LAST_LOOK * (_NOISY_ROUNDS - 1))
-                logs = [log_ratio_of_round(abba) for abba in rounds]
-                arm = Arm(estimate(means_of(_NOISY_ROUNDS, logs)), margin)
+                arm = Arm(estimate(means_of(_NOISY_ROUNDS, log_ratios(rounds))), margin)
         except UnmeasurableError as error:
             return unmeasurable("control", arms, (0, 1), margin, str(error))
         if arm.armed or (longest and not (arm.precise and rebuilt < _MOST_REBUILT)):
@@ -90,7 +89,7 @@ def gate(
         reason = f"a suspect ({_interval(outcome.found)}) that could not be confirmed: {others.failed}"
         told = _told(name, arms, pair, margin, outcome._replace(verdict="unmeasurable"), reason=reason)
         return with_confirmations(told, others.rounds)
-    estimates = [outcome.found.log_ratio, *map(_log_ratio, others.rounds)]
+    estimates = [outcome.found.log_ratio, *map(estimated_log_ratio, others.rounds)]
     resolution_us = arms.plan.quantum_us / max(arms.plan.launches, 1)
     slow = confirmed(estimates, margin=margin, time_us=time_us, resolution_us=resolution_us)
     told = _told(name, arms, pair, margin, outcome._replace(verdict="slow" if slow else "ok"))
@@ -120,7 +119,7 @@ def in_fresh_processes(places: Sequence[Arms], first: Arms, time_us: float) -> F
 
 def with_confirmations(record: GateRecord, taken: Sequence[Sequence[Sequence[float]]]) -> GateRecord:
     """Return the record with the rounds of fresh processes, and their estimates after that of the first one."""
-    ratios = [round(math.exp(_log_ratio(rounds)), 6) for rounds in taken]
+    ratios = [round(math.exp(estimated_log_ratio(rounds)), 6) for rounds in taken]
     return structs.replace(
         record, processes=[*record.processes, *ratios], confirmations=[_rounded(rounds) for rounds in taken]
     )
@@ -137,7 +136,7 @@ def comparison(
 ) -> GateRecord:
     """Return the record of rounds that every process took, `arms` first, to choose and not to judge."""
     own, *others = taken
-    outcome = Outcome("ok", estimate([log_ratio_of_round(abba) for abba in own]), own)
+    outcome = Outcome("ok", estimate(log_ratios(own)), own)
     return with_confirmations(_told(name, arms, pair, margin, outcome, reason=reason), others)
 
 
@@ -146,10 +145,7 @@ def screen(
 ) -> dict[int, float]:
     """Return the rough log ratio of each candidate to arm `first`: a median, for choosing and not for judging."""
     taken = arms.sample_pairs([(first, arm) for arm in candidates], rounds, roughly=roughly)
-    return {
-        arm: statistics.median(log_ratio_of_round(abba) for abba in told)
-        for arm, told in zip(candidates, taken, strict=True)
-    }
+    return {arm: statistics.median(log_ratios(told)) for arm, told in zip(candidates, taken, strict=True)}
 
 
 def halve(arms: Arms, first: int, candidates: Sequence[int], *, rounds: int = 2) -> list[int]:
@@ -170,8 +166,8 @@ def _sampled(arms: Arms, pair: tuple[int, int], margin: float) -> Outcome:
     while verdict == "continue":
         upto = next_look(len(rounds)) or LAST_LOOK
         rounds += arms.sample(*pair, upto - len(rounds))
-        verdict = look([log_ratio_of_round(abba) for abba in rounds], margin=margin)
-    return Outcome(verdict, estimate([log_ratio_of_round(abba) for abba in rounds]), rounds)
+        verdict = look(log_ratios(rounds), margin=margin)
+    return Outcome(verdict, estimate(log_ratios(rounds)), rounds)
 
 
 def _told(
@@ -200,8 +196,9 @@ def _rounded(rounds: Sequence[Sequence[float]]) -> list[list[float]]:
     return [[round(sample, 5) for sample in abba] for abba in rounds]
 
 
-def _log_ratio(rounds: Sequence[Sequence[float]]) -> float:
-    return estimate([log_ratio_of_round(abba) for abba in rounds]).log_ratio
+def estimated_log_ratio(rounds: Sequence[Sequence[float]]) -> float:
+    """Return the estimate over all rounds."""
+    return estimate(log_ratios(rounds)).log_ratio
 
 
 def unmeasurable(name: GateName, arms: Arms, pair: tuple[int, int], margin: float, reason: str) -> GateRecord:

@@ -10,9 +10,9 @@ from pytest_kernelqual.committed.refusal import Refusal
 from pytest_kernelqual.committed.schema import LONGEST_TEXT, CommittedFile, Row, Times
 from pytest_kernelqual.errors import UnmeasurableError
 from pytest_kernelqual.gating.arms import Arms
-from pytest_kernelqual.gating.gates import comparison, control, halve, medians_us
+from pytest_kernelqual.gating.gates import comparison, control, estimated_log_ratio, halve, medians_us
 from pytest_kernelqual.gating.row import Bench, drift
-from pytest_kernelqual.judge.statistics import LAST_LOOK, estimate, log_ratio_of_round
+from pytest_kernelqual.judge.statistics import LAST_LOOK
 from pytest_kernelqual.model.config import Config
 from pytest_kernelqual.model.record import FixedRecord, GateRecord, ProductionBytes
 from pytest_kernelqual.model.values import encodable
@@ -144,7 +144,7 @@ def _decided(
         ]
 
     against_old = [rounds(old, rival) for rival in rivals]
-    gains = [max(map(_log_ratio, taken)) for taken in against_old]
+    gains = [max(map(estimated_log_ratio, taken)) for taken in against_old]
     replaced = bool(gains) and gains[0] < math.log1p(-REPLACE_MARGIN)
     chosen = rivals[0] if replaced else old
     best = (
@@ -161,7 +161,7 @@ def _decided(
     ratios = []
     if configs[chosen] is not None:
         taken = rounds(0, chosen)
-        ratios = [math.exp(-_log_ratio(of_process)) for of_process in taken]
+        ratios = [math.exp(-estimated_log_ratio(of_process)) for of_process in taken]
         decided.append(comparison("speed_up", arms, (0, chosen), margin=0.0, taken=taken, reason=""))
         times_us = medians_us(taken[ratios.index(min(ratios))])  # of the process whose speed-up is stored
     else:
@@ -192,10 +192,6 @@ def _noted(text: str) -> str:
     """Return a note as files take it, whatever a launch that cannot be timed says, or a config is called."""
     text = encodable(text)
     return text if len(text) <= LONGEST_TEXT else f"{text[: LONGEST_TEXT - 3]}..."
-
-
-def _log_ratio(rounds: Sequence[Sequence[float]]) -> float:
-    return estimate([log_ratio_of_round(abba) for abba in rounds]).log_ratio
 
 
 def _name(config: Config | None) -> str:

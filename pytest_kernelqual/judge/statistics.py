@@ -50,6 +50,11 @@ def log_ratio_of_round(abba: Sequence[float]) -> float:
     return (first_b + second_b - first_a - second_a) / 2
 
 
+def log_ratios(rounds: Sequence[Sequence[float]]) -> list[float]:
+    """Return the log ratio of each round; raises as `log_ratio_of_round` does."""
+    return [log_ratio_of_round(abba) for abba in rounds]
+
+
 def walsh_averages(values: Sequence[float]) -> list[float]:
     """Return the means of all pairs, each value with itself included, in ascending order."""
     return sorted((one + other) / 2 for i, one in enumerate(values) for other in values[i:])
