@@ -2,6 +2,7 @@
 
 import json
 import re
+from functools import lru_cache
 from pathlib import Path
 
 from pytest_kernelqual.committed.reading import MAX_BYTES
@@ -14,12 +15,20 @@ _NEXT = re.compile(r"[\s,]*")
 
 def row_lines(path: Path) -> dict[str, int]:
     """Return the line on which each row begins, by the text of its key, as far as they can be told."""
-    found: dict[str, int] = {}
     if not path.is_file():
-        return found
+        return {}
     try:
         with path.open("rb") as file:
-            text = file.read(MAX_BYTES).decode()
+            return _lines(file.read(MAX_BYTES))
+    except OSError:
+        return {}
+
+
+@lru_cache(maxsize=8)  # each row of a file is an item of its own
+def _lines(data: bytes) -> dict[str, int]:
+    found: dict[str, int] = {}
+    try:
+        text = data.decode()
         rows = _ROWS.search(text)
         at = counted = rows.end() if rows is not None else len(text)
         line = text.count("\n", 0, counted) + 1
@@ -29,5 +38,5 @@ def row_lines(path: Path) -> dict[str, int]:
             line += text.count("\n", counted, start)
             counted = start
             found.setdefault(key_text(row["key"]), line)
-    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         return found
