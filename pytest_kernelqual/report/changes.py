@@ -83,6 +83,9 @@ class _At(NamedTuple):
             why=why,
         )
 
+    def turned(self, what: str, turn: Turn) -> Change:
+        return self.change(turn.kind, what, turn.before, turn.after, turn.why)
+
 
 def changes(base: Named, head: Named, *, fail_on: Collection[ChangeKind] = WORSE, margin: float = MARGIN) -> Diff:
     """Return what changed from `base` to `head`.
@@ -194,7 +197,7 @@ def _kernel(before: KernelRecord | None, after: KernelRecord | None, scope: _Sco
         if before.problem:
             yield at.change("repaired_kernel")
         elif (screen := screen_change(before, after)) is not None:
-            yield at.change(screen.kind, "", *screen[1:])
+            yield at.turned("", screen)
         yield from _cases(before, after, scope)
         yield from _rows(before, after, scope)
 
@@ -314,7 +317,7 @@ def _candidates(at: _At, before: CaseRecord, after: CaseRecord) -> Iterator[Chan
             kind = "gained_evidence" if strength(two.evidence) > strength(one.evidence) else "lost_evidence"
             yield at.change(kind, name, one.evidence or "none", two.evidence or "none", "; ".join(two.fragile[:1]))
         if (required := requirement_change(one, two)) is not None:
-            yield at.change(required.kind, name, *required[1:])
+            yield at.turned(name, required)
         if one.batch_invariant is not two.batch_invariant:
             yield from _invariance(at, name, one, two)
     yield from _declared(at, a, b)
@@ -346,11 +349,11 @@ def _rows(before: KernelRecord, after: KernelRecord, scope: _Scope) -> Iterator[
         else:
             told = new_row(row)
             found = [told] if told is not None and (scope.one_device or told.kind == "added_row") else []
-        yield from (at.change(one.kind, name, one.before, one.after, one.why) for one in found)
+        yield from (at.turned(name, one) for one in found)
     for name, row in a.items():
         if name not in b:
             gone = _absent_row(row, scope)
-            yield from (at.change(one.kind, name, one.before, one.after, one.why) for one in gone)
+            yield from (at.turned(name, one) for one in gone)
 
 
 def _absent_row(row: CommittedRecord, scope: _Scope) -> Iterator[Turn]:
