@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 import torch
@@ -213,9 +212,7 @@ def under(buffers: Sequence[Buffer], pattern: int) -> list[Buffer]:
     others = [new for old, new in zip(buffers, found, strict=True) if old.pattern != pattern]
     of_devices = [buffer for buffer in others if not on_host(buffer.block)]
     if of_devices:  # all at once: on a device each operation is a launch
-        guards, noise = (
-            [*chain(*parts)] for parts in zip(*((of.guards(), of.noise()) for of in of_devices), strict=True)
-        )
+        guards, noise = ([part for of in of_devices for part in ends(of)] for ends in (Buffer.guards, Buffer.noise))
         torch._foreach_copy_(guards, noise)
     for buffer in others:
         if on_host(buffer.block):
@@ -239,11 +236,11 @@ def _intact(buffers: Sequence[Buffer]) -> bool:
             least, most = torch.aminmax(gaps)
             flags.setdefault(gaps.device, []).append((least != buffer.pattern) | (most != buffer.pattern))
     for device, several in of_device.items():
-        flags.setdefault(device, []).append(any_differs(several))
+        flags.setdefault(device, []).append(_any_differs(several))
     return not any(any_of(several) for several in flags.values())
 
 
-def any_differs(buffers: Sequence[Buffer]) -> Tensor:
+def _any_differs(buffers: Sequence[Buffer]) -> Tensor:
     """Tell of the guards of buffers on one device, unwaited, in as few operations as can be: each is a launch there."""
     guards = torch.cat([part for buffer in buffers for part in buffer.guards()])
     known = tuple((buffer.pattern, buffer.number, buffer.layout.guard_bytes) for buffer in buffers)
