@@ -9,7 +9,7 @@ import pytest
 
 from pytest_kernelqual.hooks.run import TARGET, Run
 from pytest_kernelqual.model.config import Config
-from pytest_kernelqual.model.record import CommittedRecord, GateRecord
+from pytest_kernelqual.model.record import SPEED_UP_GATES, CommittedRecord, GateRecord
 
 # What the entry of an item keeps for those beside it: name, config and seconds of each sample.
 _BESIDE = "kernelqual_beside"
@@ -151,7 +151,7 @@ def _session(config: pytest.Config) -> Any:
 
 def _judged(record: CommittedRecord) -> GateRecord | None:
     """Return what was timed against the fixed launch, by an update too, or the control where that was kept."""
-    wanted = ("not_slower_than_fixed", "speed_up") if record.config is not None else ("control",)
+    wanted = SPEED_UP_GATES if record.config is not None else ("control",)
     return next((gate for gate in record.gates if gate.gate in wanted and gate.rounds), None)
 
 

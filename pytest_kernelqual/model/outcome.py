@@ -37,6 +37,9 @@ TargetOutcome = Literal[
     "fits", "out_of_resources", "compile_error", "launch_error", "timeout", "unsupported", "unknown"
 ]
 
+# How launches are timed: by replays of a captured graph, or by events around what cannot be captured.
+Method = Literal["graph", "events"]
+
 # Where timed launches find their inputs: in memory, or in the L2 cache.
 Cache = Literal["cold", "warm"]
 

@@ -111,6 +111,8 @@ class CandidateRecord(Struct, frozen=True, kw_only=True):
 
 GateName = Literal["control", "not_slower_than_fixed", "near_best", "decay", "challenger", "speed_up"]
 """The last two are of a refresh: the best challenger against the incumbent, and what is committed against fixed."""
+SPEED_UP_GATES: tuple[GateName, ...] = ("not_slower_than_fixed", "speed_up")
+"""Gates of which one gave the speed-up of a row: in a check, and in an update."""
 GateVerdict = Literal["ok", "slow", "warned", "inconclusive", "unmeasurable"]
 
 

@@ -1,12 +1,10 @@
 """Messages about timing arms of the open case against each other."""
 
-from typing import Literal
-
 from msgspec import Struct, field
 
 from pytest_kernelqual.model.clocks import Clocks
 from pytest_kernelqual.model.config import Scalar
-from pytest_kernelqual.model.outcome import Cache
+from pytest_kernelqual.model.outcome import Cache, Method
 
 
 class OpenTiming(Struct, frozen=True, tag=True, kw_only=True):
@@ -33,7 +31,7 @@ class TimingOpened(Struct, frozen=True, tag=True, kw_only=True):
     """How the arms will be sampled; with `reason` set they cannot be."""
 
     reason: str = ""
-    method: Literal["graph", "events"] = "graph"
+    method: Method = "graph"
     cache: Cache = "cold"
     ring: int = 0
     launches: int = 0

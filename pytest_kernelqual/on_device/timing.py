@@ -7,17 +7,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from itertools import pairwise
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
 from pytest_kernelqual.errors import UnmeasurableError
-from pytest_kernelqual.model.outcome import Cache
+from pytest_kernelqual.model.outcome import Cache, Method
 from pytest_kernelqual.on_device.captures import bound_pool, capturing
 from pytest_kernelqual.on_device.inputs import SeededInputs
 from pytest_kernelqual.on_device.sample_size import L2_FACTOR, l2_bytes, sample_size
-
-Method = Literal["graph", "events"]
 
 _QUANTA = 100
 _EMPTY_INTERVALS = 20

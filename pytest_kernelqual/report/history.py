@@ -11,13 +11,11 @@ from msgspec import Struct
 
 from pytest_kernelqual.errors import DocumentError
 from pytest_kernelqual.model.case import id_of
-from pytest_kernelqual.model.record import CommittedRecord, Document, Environment
+from pytest_kernelqual.model.record import SPEED_UP_GATES, CommittedRecord, Document, Environment
 from pytest_kernelqual.report import document
 from pytest_kernelqual.report.named import name_of
 from pytest_kernelqual.report.rows import config_name, speed_up_bounds
 
-_SPEED_UPS = ("not_slower_than_fixed", "speed_up")
-"""Gates of which one gave the speed-up of a row."""
 _MOST = 1e9
 """No launch is as many times as fast as another: what tells of more was not measured."""
 
@@ -132,7 +130,7 @@ def _take(courses: dict[tuple[str, str, str], Course], report: Document, name: s
             if row.speed_up is None or not 1 / _MOST < row.speed_up < _MOST:
                 continue
             # Another state of the cache is another question.
-            warm = any(gate.cache == "warm" for gate in row.gates if gate.gate in _SPEED_UPS)
+            warm = any(gate.cache == "warm" for gate in row.gates if gate.gate in SPEED_UP_GATES)
             where = (row.device, kernel.kernel, id_of(row.key) + (", warm cache" if warm else ""))
             course = courses.setdefault(where, Course(device=where[0], kernel=where[1], key=where[2], points=[]))
             course.points.append(_point(row, report.environment, name, at))
